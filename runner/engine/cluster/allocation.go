@@ -14,29 +14,29 @@ import (
 type Allocation struct {
 	dialect Dialect
 
-	ID       string    // "" outside of any
-	Restarts string    // how often the cluster has started it again
+	ID       string    // "" if gpurun is not in one
+	Restarts string    // the cluster's restart count
 	CPUs     int       // on this node; 0 if unknown
 	RAM      gpu.Bytes // on this node; 0 if unknown
 	Nodes    int
 	Ends     time.Time // zero if unknown, or never
 
-	// Of a task of an array:
+	// For a task of an array:
 	N    int    // its number in the submission, from 0
 	Task string // as Dialect.Task names it; "" if not a task
 	Node string // the cluster's name for the node; "" if unknown
-	GPUs string // the node's numbers of its GPUs, regardless of visibility; "" if unknown
+	GPUs string // the GPUs' numbers on the node, regardless of visibility; "" if unknown
 }
 
 // Shown is a cluster's description of an allocation.
 type Shown struct {
-	Cluster  string // its name, among clusters with the same commands
+	Cluster  string // tells apart clusters with the same commands
 	Restarts string // as in Allocation; "" if unknown
 	Ends     time.Time
 	Alive    bool
 }
 
-// Allocation returns the cluster job of this process, from its environment.
+// Allocation returns the cluster job that this process runs in, read from its environment.
 func (all Dialects) Allocation() Allocation {
 	for _, d := range all {
 		if a := d.Allocation(os.Getenv); a.ID != "" {
@@ -61,8 +61,8 @@ func (a Allocation) Look() (ends time.Time, mark string, err error) {
 	return a.Ends, strings.Join([]string{a.dialect.Name(), a.ID, a.Restarts, s.Cluster}, "/"), nil
 }
 
-// Over reports whether the allocation with a mark, and all its processes, are certainly over. a is
-// the caller's own allocation.
+// Over reports whether the allocation that mark identifies, including all its processes, is
+// certainly over. a is the caller's own allocation.
 func (a Allocation) Over(mark string, of Dialects) bool {
 	f := strings.SplitN(mark, "/", 4)
 	i := slices.IndexFunc(of, func(d Dialect) bool { return d.Name() == f[0] })

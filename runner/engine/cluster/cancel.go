@@ -14,24 +14,24 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// cancellations lists the tasks to cancel, until the cluster confirms. They were stopped or can no
-// longer begin, so a delay only affects when they leave the queue and the node.
+// cancellations holds the tasks whose cancellation the cluster has not confirmed. They were stopped
+// or can no longer begin, so a delay only affects when they leave the queue and the node.
 type cancellations struct {
 	commandSlot
 	all map[cancellation]bool
 	err error // error of the last try
 }
 
-// A cancellation is a task to cancel, or anyTask of a submission.
+// A cancellation names a task to cancel, or anyTask, of a submission.
 type cancellation struct {
 	submit *submit
-	n      int // anyTask for those that are listed without their number
+	n      int // anyTask for tasks that the cluster lists without a number
 }
 
 const anyTask = -1
 
 const (
-	cancelFor    = 100 * time.Millisecond // how long others are waited for that can go with one
+	cancelFor    = 100 * time.Millisecond // how long to wait for more cancellations to share a command
 	cancelAtOnce = 500                    // how many tasks or jobs one command names
 	longestPause = time.Minute            // between two tries
 )
@@ -55,7 +55,7 @@ func (c *Cluster) cancel() {
 	}
 	targets, told := c.targets(cancelAtOnce)
 	if len(targets) == 0 {
-		c.unclear = c.unclear || len(d.all) > 0 // the list may show what was made of a submission
+		c.unclear = c.unclear || len(d.all) > 0 // the next list may show the job of an unanswered submission
 		return
 	}
 	c.send(&d.commandSlot, "cancel", c.dialect.Order(Cancel, targets, 0), func(err error) {
@@ -74,7 +74,7 @@ func (c *Cluster) targets(most int) (names []string, of []cancellation) {
 	for d := range c.cancels.all {
 		s := d.submit
 		if c.submits[s.id] != s || !s.busy && s.gone >= goneAfter {
-			delete(c.cancels.all, d) // it was refused, or is no longer listed: its ID may be another's
+			delete(c.cancels.all, d) // s was refused or is no longer listed, so its ID may belong to another job
 		}
 	}
 	var last *submit
@@ -141,9 +141,9 @@ func (c *Cluster) pendingCancels() error {
 		c.dialect.Name(), len(c.cancels.all), why, c.dialect.ByHand(names))
 }
 
-// hasForeignTask reports whether a task, or anyTask, belongs to another run's attempt that may be
-// open: an earlier run may have had more job files, with their jobs in the same array. An attempt
-// that is over has a record of its end, or no folder.
+// hasForeignTask reports whether task n, or any task if n is anyTask, belongs to another run's
+// attempt that may be open: an earlier run may have had more job files, with their jobs in the same
+// array. An attempt that is over has a record of its end, or no folder.
 func (s *submit) hasForeignTask(n int) bool {
 	if n != anyTask && s.ours[n] {
 		return false

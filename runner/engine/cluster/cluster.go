@@ -27,12 +27,12 @@ import (
 	"gpurun/state"
 )
 
-// Cluster is an engine.
+// Cluster is the engine of one cluster.
 type Cluster struct {
 	engine.Config
 	dialect Dialect
 	binary  string // the gpurun that nodes run
-	file    string // the job file's name, for names of cluster jobs
+	file    string // the job file's name, used in names of cluster jobs
 	user    string
 	every   time.Duration // longest interval between lists of the cluster's jobs
 	events  chan engine.Event
@@ -47,22 +47,22 @@ type Cluster struct {
 	launched   time.Time // when something was last added to the queue
 	calling    bool      // a submission is under way
 	quota      quota
-	largest    int                // tasks of an array; shrinks when the cluster refuses that many
-	most       int                // maximum size of the next one
-	again      time.Time          // not to submit before
+	largest    int                // most tasks in an array; shrinks when the cluster refuses that many
+	most       int                // maximum size of the next array
+	again      time.Time          // earliest time of the next submission
 	refused    map[string]backoff // by the arguments of a submission
 	listing    bool
 	listed     time.Time            // when the last list was asked for
 	unclear    bool                 // some attempt needs the next list soon
 	asking     bool                 // a query about unlisted tasks is in progress
-	strayTasks map[string]time.Time // tasks without an attempt, and since when they are listed
-	stops      []ending             // asked for and not yet begun
+	strayTasks map[string]time.Time // tasks without an attempt, and when each was first listed
+	stops      []ending             // requested but not yet begun
 	cancels    cancellations
 	heard      func()               // at the end: called once the cluster has accepted all cancellations
-	slowest    time.Duration        // start of all seen; 0 for none seen
-	learned    bool                 // there was a list
+	slowest    time.Duration        // longest start so far; 0 if none was seen
+	learned    bool                 // a list has arrived
 	granted    bool                 // an attempt of this run has had GPUs
-	small      map[string]gpu.Bytes // nodes, by the memory of a GPU that was too small for a job
+	small      map[string]gpu.Bytes // by node: memory of a GPU that was too small for a job
 	outage     outage
 	steering
 }
@@ -83,39 +83,39 @@ type entry struct {
 	withdrawn bool      // an earlier run has withdrawn it, or stopped it before it began
 	suspended bool      // by the cluster
 	task      *task
-	record    *wire.Record // its end, until the cluster confirms it
+	record    *wire.Record // record of its end, until the cluster confirms it
 	row       Row
 	over      time.Time     // when the row was first final
-	runs      time.Time     // when it was first listed as running, and since then always; zero if it is not
-	running   time.Duration // from then to the latest list
+	runs      time.Time     // since when every list has shown it running; zero if the latest does not
+	running   time.Duration // from runs to the latest list
 	missed    int
 	missing   time.Time // when it was first missing
 	asked     int
 	ended     time.Time // when its record was read
 	beat      int
-	beaten    time.Time // when that changed, or could not yet; or when it was first seen
+	beaten    time.Time // when beat last changed, it was last listed as suspended, or it was first seen
 	stop      *request
 	since     time.Time // time of the stop
 	chased    bool      // a cancel was requested after the stop
 }
 
-// A submit is an array job, or one that may become one.
+// A submit is a submission: an array job, or a call that may create one.
 type submit struct {
 	id    string
 	dir   string
 	name  string
 	job   string       // its ID, "" while unknown
-	busy  bool         // this run is about to submit it, or doing so
+	busy  bool         // this run is submitting it, or about to
 	open  int          // number of its open attempts
 	ours  map[int]bool // tasks that are, or were, this run's
-	marks []byte       // by task: heldMark if the cluster may have been told to hold it
+	marks []byte       // by task: heldMark if the cluster may have been asked to hold it
 
-	throttle int      // as last requested; 0 for unknown
+	throttle int      // as last requested; 0 if unknown
 	shared   bool     // with another run, by the last list
-	dirs     []string // the folders of all attempts; nil until they are asked for
+	dirs     []string // the folders of all attempts; nil until first needed
 	rows     []Row
 	there    bool // some task was in the last list
-	gone     int  // complete lists in a row without any
+	gone     int  // consecutive complete lists without any of its tasks
 }
 
 const (
@@ -168,9 +168,9 @@ func PollInterval(options map[string]string) time.Duration {
 // NamePrefix returns the prefix of the names of gpurun's cluster jobs.
 func NamePrefix(options map[string]string) string { return cmp.Or(options["name_prefix"], "gr") }
 
-// nameOf names an array after the common prefix of its jobs' names, and their file. The ID of the
-// submission follows, which identifies its tasks later. Characters that some cluster refuses
-// become "_".
+// nameOf names an array after the common prefix of its jobs' names, and their file. The name ends
+// with the submission's ID, which later identifies the array's tasks. Characters that any cluster
+// refuses become "_".
 func (c *Cluster) nameOf(batch []*engine.Launch, id string) string {
 	jobs := batch[0].Job
 	for _, l := range batch {
@@ -205,7 +205,7 @@ func (c *Cluster) start(f func()) {
 	})
 }
 
-// inBackground runs f in another goroutine, and the function it returns in the owner's.
+// inBackground runs f in another goroutine, then runs the function that f returns in the owner's.
 func (c *Cluster) inBackground(f func() (then func())) {
 	c.Go(func() { c.post.Put(f()) })
 }
@@ -287,8 +287,8 @@ func (c *Cluster) Launch(all ...engine.Launch) {
 	})
 }
 
-// How long the first attempt waits for others of the same array, and how long attempts that would
-// be held wait after the last one.
+// How long the first attempt waits for others to share its array, and how long attempts that would
+// be held wait after the latest launch.
 const (
 	gatherFor  = 30 * time.Millisecond
 	gatherHeld = 500 * time.Millisecond
@@ -315,7 +315,7 @@ func (c *Cluster) Adopt(all ...engine.Attempt) {
 	})
 }
 
-// find finds the submission of an attempt of an earlier run.
+// find looks up the submission of an earlier run's attempt.
 func (c *Cluster) find(e *entry, s status) {
 	p, ok := s.place()
 	if !ok {

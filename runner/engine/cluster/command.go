@@ -16,8 +16,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// How long a command of the cluster may take. A submission may take longer: if it is killed, it is
-// unknown whether the cluster accepted it.
+// Time limits of the cluster's commands. A submission may take longer, because its outcome is
+// unknown if it is killed.
 const (
 	commandLimit = 30 * time.Second
 	submitLimit  = 3 * time.Minute
@@ -31,7 +31,7 @@ func (c Command) run() (out, notes string, err error) {
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
 	cmd.Env = append(environ(), c.Env...)
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no Ctrl-C of ours
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that Ctrl-C does not reach it
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -53,7 +53,7 @@ func (c Command) Name() string {
 	return c.Args[0]
 }
 
-// commandError returns the first line of a failed command's stderr, or err without one.
+// commandError returns the first line of a failed command's stderr, or err if stderr is empty.
 func commandError(err error, stderr string) error {
 	for line := range strings.Lines(stderr) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -68,7 +68,7 @@ func commandError(err error, stderr string) error {
 // zone.
 func environ() []string { return Passed("PATH", "HOME", "USER", "LANG", "TZ") }
 
-// Passed returns the given variables that are set, for a Command.
+// Passed returns those of the named variables that are set, for Command.Env.
 func Passed(names ...string) (env []string) {
 	for _, name := range names {
 		if value, ok := os.LookupEnv(name); ok {
@@ -78,9 +78,9 @@ func Passed(names ...string) (env []string) {
 	return env
 }
 
-// outage tracks a command that the cluster does not answer.
+// outage tracks commands that the cluster does not answer, or that fail.
 type outage struct {
-	began map[string]time.Time // commands under way, by what they do
+	began map[string]time.Time // when each running command began, by what it does
 	wrong map[string]string    // first error of each command, until it succeeds
 	said  []string
 }
@@ -120,9 +120,9 @@ func (l *outage) report(c *Cluster) {
 
 // A commandSlot runs commands of one kind, one at a time.
 type commandSlot struct {
-	busy  bool          // the cluster is being told
-	again time.Time     // not before
-	pause time.Duration // after the next failure
+	busy  bool          // a command is running
+	again time.Time     // earliest time of the next command
+	pause time.Duration // after the latest failure; 0 after a success
 }
 
 // send runs a command, and then calls heard in the owner's goroutine.

@@ -13,25 +13,26 @@ import (
 // A Dialect describes one kind of cluster: its commands, their output, and the variables of its
 // nodes. It runs nothing itself.
 type Dialect interface {
-	// Name is the engine's, on the command line and in the ledger.
+	// Name returns the engine's name on the command line and in the ledger.
 	Name() string
 	// Traits returns the properties that are independent of jobs.
 	Traits(options map[string]string) Traits
-	// Allocation returns the job that an environment belongs to, without ID if it belongs to none.
+	// Allocation returns the cluster job that an environment belongs to; its ID is "" if there is
+	// none.
 	Allocation(getenv func(string) string) Allocation
-	// Args returns a job's request as arguments of a submission. The error names a key without a
-	// counterpart.
+	// Args returns a job's request as arguments of a submission. The error names a key that the
+	// cluster has no counterpart for.
 	Args(a JobRequest) ([]string, error)
 	// Task names the n-th task of a job.
 	Task(job string, n int) string
 
 	// Submit returns the command that reads a script and submits it as an array.
 	Submit(a Array, args []string) Command
-	// Answer parses the output of Submit: the job's ID, "" if it was not accepted; how it was
-	// refused; and the reason with a fix. If it has no reason, Try does.
+	// Answer parses the output of Submit. It returns the job's ID, or else the kind of refusal and
+	// the reason with a fix. If the output has no reason, that of Try does.
 	Answer(stdout, stderr string) (job string, is Refusal, why string)
-	// Limits asks why a job with these arguments would be accepted but wait forever. It has no
-	// command if Submit refuses such a job.
+	// Limits asks whether, and why, a job with these arguments would be accepted but wait forever.
+	// The query has no command if Submit refuses such a job.
 	Limits(args []string) Query[string]
 	// Try asks when such a job would begin, without submitting it; "" if the cluster has no
 	// estimate.
@@ -40,9 +41,9 @@ type Dialect interface {
 	// there is one.
 	Exec(name string, args, argv []string, terminal bool) Command
 
-	// List asks for all jobs of this user.
+	// List asks for all jobs of a user.
 	List(user string) Query[[]Row]
-	// Past asks about jobs that are no longer listed, or why listed ones can never start.
+	// Past asks how jobs that are no longer listed ended, or why listed ones can never start.
 	Past(jobs []string) Query[[]Row]
 	// Show asks about an allocation.
 	Show(id string) Query[Shown]
@@ -56,17 +57,17 @@ type Dialect interface {
 	ByHand(what []string) string
 }
 
-// Traits are properties of a cluster that are independent of jobs. Patterns of variables are those
-// of path.Match.
+// Traits are properties of a cluster that are independent of jobs. Variable patterns have the
+// syntax of path.Match.
 type Traits struct {
-	Keeps     bool     // it never forgets an accepted job: one that is gone without an end was cancelled
-	Gapless   bool     // a throttle only works while the waiting tasks are one range
+	Keeps     bool     // the cluster never forgets an accepted job, so one that disappears without an end was cancelled
+	Gapless   bool     // a throttle works only while the waiting tasks are one range
 	Daemon    bool     // tasks have the environment of the node's daemon, not of the submission
 	Sets      []string // variables that the cluster sets on a node
 	Arguments []string // variables of a job that the cluster's commands take for arguments
 	Deaf      bool     // the command of Exec ignores SIGTERM and SIGHUP
-	Immediate string   // the alternative to exec --no-wait
-	Granted   string   // variable that may have the numbers of a job's GPUs on a node that does not set CUDA_VISIBLE_DEVICES; "" for none
+	Immediate string   // what to suggest instead of exec --no-wait
+	Granted   string   // variable that may contain the numbers of a job's GPUs on a node that does not set CUDA_VISIBLE_DEVICES; "" for none
 }
 
 // Dialects lists the dialects of all supported clusters.
@@ -105,16 +106,16 @@ func (q Query[T]) Run() (answer T, err error) {
 	return q.Read(out)
 }
 
-// An Array is what Submit submits.
+// An Array describes an array job for Submit.
 type Array struct {
 	Name     string
 	State    string // the state folder
 	Tasks    int
 	Throttle int  // maximum number of concurrent tasks; 0 for any number
-	Held     bool // until they are released
+	Held     bool // its tasks wait until they are released
 }
 
-// A JobRequest is the input of Dialect.Args. Without a Limit, the cluster's own applies.
+// A JobRequest is the input of Dialect.Args. If Limit is 0, the cluster's own limit applies.
 type JobRequest struct {
 	engine.Request
 	Small []string // nodes whose GPUs are too small for it
@@ -131,13 +132,13 @@ func (a JobRequest) Excluded() []string {
 // A Refusal classifies why a submission was refused.
 type Refusal int
 
-// What a refusal means.
+// Kinds of refusals.
 const (
 	Unclear     Refusal = iota // it may have been accepted
 	Never                      // these jobs will always be refused
 	Fewer                      // too many for one array
-	Full                       // too many are submitted; fewer may be accepted, or later
-	Later                      // nothing like it is accepted now
+	Full                       // too many are submitted; fewer may be accepted, or these later
+	Later                      // no such job is accepted now
 	Unreachable                // nothing was sent
 )
 
@@ -145,20 +146,20 @@ const (
 type Row struct {
 	Name      string // name of its job
 	Job       string // ID
-	First     int    // the tasks it stands for, from 0
+	First     int    // the row's tasks, numbered from 0
 	Last      int
-	Rest      bool // it stands for all tasks of the job without a row of their own
+	Rest      bool // the row covers all tasks of the job that have no row of their own
 	State     State
 	Reason    string    // why it waits
 	Expected  time.Time // the cluster's estimate of the first task's start; zero if it has none
-	Never     bool      // it can never start as submitted; without a Reason, Past has one
+	Never     bool      // it can never start as submitted; if Reason is "", Past returns one
 	Suspended bool      // it has begun and is suspended
 	Node      string
 	Throttle  int    // throttle of the job; 0 if unknown
-	Mixed     bool   // its tasks wait for different reasons, such as some that are held
+	Mixed     bool   // its tasks wait for different reasons; for example, some are held
 	GPUs      int    // per task
 	Raw       int    // wait status, once it is over
-	Word      string // the cluster's own for State
+	Word      string // the cluster's own word for State
 }
 
 // State is a task's state in the cluster.
@@ -186,7 +187,7 @@ func (s State) final() bool { return s >= Completed }
 // queued reports whether a task in this state waits.
 func (s State) queued() bool { return s == Pending || s == Stuck }
 
-// Tasks reads "3", "8-9,12", "0-9:3" or "0-99%5".
+// Tasks parses "3", "8-9,12", "0-9:3" or "0-99%5".
 func Tasks(text string) (ranges [][2]int, err error) {
 	text, _, _ = strings.Cut(text, "%")
 	for part := range strings.SplitSeq(text, ",") {

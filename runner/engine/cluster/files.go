@@ -23,14 +23,14 @@ import (
 
 // On a network file system, nodes may see writes half a minute late, and new names even later. So
 // each side reads only files that existed before the submission, have a fixed length, and are
-// overwritten in place. The exception is claimFile: both sides try to create it, which no cache
-// answers. No file is written by two nodes, because each may cache a page and write it back whole.
-// There are few files, because creating them is the slowest operation.
+// overwritten in place. The exception is claimFile: both sides try to create it, and no cache can
+// answer that. No file is written by two nodes, because each may cache a page and write it back
+// whole. There are few files, because creating them is the slowest operation.
 //
 // An attempt has the following files. wire.StatusFile contains the record, then the task that the
 // node writes, then the place, which is never overwritten.
 const (
-	claimFile = "claimed" // by the node that runs it, or voidMark: it never runs
+	claimFile = "claimed" // names the node that runs the attempt, or is voidMark: no node may
 	voidMark  = "void"
 
 	taskFrom  = wire.StatusSize
@@ -41,11 +41,11 @@ const (
 // A submission's files, in submits/ID.
 const (
 	submitsDir   = "submits"
-	launchesFile = "launches" // what to run, a line for each task: a launch
-	stopsFile    = "stops"    // what the runner asks of the nodes, stopSize for each task: a request
-	envFile      = "env"      // environment of gpurun, shared by the attempts
-	callingFile  = "calling"  // locked as long as the call may be in progress
-	answerFile   = "answer"   // output of the call
+	launchesFile = "launches" // one launch per line, for each task
+	stopsFile    = "stops"    // the runner's requests to the nodes, stopSize bytes for each task
+	envFile      = "env"      // gpurun's environment, shared by the attempts
+	callingFile  = "calling"  // locked while the submit command may be running
+	answerFile   = "answer"   // output of the submit command
 	errFile      = "err"
 	holdsFile    = "holds" // tasks held by the runner: a mark for each task
 
@@ -67,10 +67,10 @@ type task struct {
 	GPUs    []int           `json:"gpus,omitempty"`
 	UUIDs   []gpu.UUID      `json:"gpu_uuids,omitempty"`
 	Running *engine.Running `json:"running,omitempty"` // once its process exists
-	Beat    int             `json:"beat"`              // grows as long as its keeper lives
+	Beat    int             `json:"beat"`              // increases while its keeper is alive
 
 	Background *engine.Background `json:"background,omitempty"`
-	Stray      string             `json:"stray,omitempty"` // its process on a GPU that it was not granted
+	Stray      string             `json:"stray,omitempty"` // describes a process of it on a GPU that it was not granted
 }
 
 // beatEvery is the interval of a keeper's heartbeat.
@@ -96,7 +96,8 @@ func overwrite(path string, from int64, content []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// blank is a status up to the place. Its record is of another attempt, so readers ignore it.
+// blank is a status file's content up to the place. Its record names no attempt, so readers ignore
+// it.
 var blank = append((&wire.Record{State: wire.StateOver, UniID: "none", End: state.End{ExitCode: -1, Lost: true, Void: true}}).Encode(), wire.Seal([]byte("{}"), taskSize)...)
 
 // writeStatus creates the status file of an attempt before its submission.
@@ -114,8 +115,8 @@ type status []byte
 // readStatus reads an attempt's file.
 func readStatus(dir string) (status, error) { return wire.ReadStatus(dir) }
 
-// place returns the attempt's submission. If the file was not written to its end, there is none,
-// and the attempt was never submitted.
+// place returns the attempt's submission. ok is false if the file is incomplete, which means that
+// the attempt was never submitted.
 func (s status) place() (p place, ok bool) {
 	err := json.Unmarshal(s[min(len(s), placeFrom):], &p)
 	return p, err == nil
@@ -136,8 +137,8 @@ func (s status) result(uniID string) (end *wire.Record, t *task) {
 	return end, t
 }
 
-// eachLaunch passes the launches of a submission, as written by Pack, to enough until that returns
-// true.
+// eachLaunch calls enough with each launch of a submission, as written by Pack, until enough
+// returns true.
 func eachLaunch(submission string, enough func(n int, line []byte) bool) error {
 	f, err := host.OpenOwn(filepath.Join(submission, launchesFile), os.O_RDONLY, 0)
 	if err != nil {
@@ -202,7 +203,7 @@ func claim(dir, by string) error {
 	}
 	_, err = f.WriteString(by)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil && by != voidMark {
-		return err // the node does not start what it cannot answer for
+		return err // the claim may be lost in a crash, so the node must not start the attempt
 	}
 	return nil
 }
@@ -210,7 +211,7 @@ func claim(dir, by string) error {
 // forbid prevents an attempt from ever running. It returns false if a node has claimed it, or if
 // that is unknown.
 func forbid(dir string) bool {
-	if err := os.MkdirAll(dir, 0o755); err != nil { // someone may have removed it, but nodes need it, too
+	if err := os.MkdirAll(dir, 0o755); err != nil { // it may have been removed, but nodes need it, too
 		return false
 	}
 	err := claim(dir, voidMark)
@@ -224,7 +225,7 @@ func claimedBy(dir string) string {
 		return ""
 	}
 	if len(b) == 0 {
-		return "?" // it is being written
+		return "?" // the claimant is writing it
 	}
 	return string(b)
 }

@@ -80,10 +80,10 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 	}
 }
 
-// Stray returns 0: a node runs nothing without a folder.
+// Stray returns 0: without the folder, a node runs nothing.
 func (Kind) Stray(string) int { return 0 }
 
-// modified returns when an attempt was submitted, as far as its files tell.
+// modified returns when an attempt was submitted, judging by its files.
 func modified(p place) time.Time {
 	fi, err := os.Stat(filepath.Join(p.Submit, launchesFile))
 	if err != nil {

@@ -22,7 +22,7 @@ func (c *Cluster) list() {
 	}
 	c.listing, c.unclear, c.listed = true, false, time.Now()
 	c.outage.begin("list")
-	asked := map[string]bool{} // submissions accepted before the list was taken
+	asked := map[string]bool{} // submissions whose call ended before the list was requested
 	for id, s := range c.submits {
 		asked[id] = s.job != "" || !s.isCalling()
 	}
@@ -34,7 +34,7 @@ func (c *Cluster) list() {
 			if err != nil {
 				c.unresponsive = true
 				c.Log.Warn().Err(err).Msg("list")
-				return // unknown, never gone
+				return // a failed list does not mean that tasks are gone
 			}
 			c.applyList(rows, asked)
 		}
@@ -56,7 +56,7 @@ func (c *Cluster) applyList(rows []Row, asked map[string]bool) {
 		if s.there {
 			s.gone = 0
 			if s.job == "" {
-				s.job = s.rows[0].Job // its call was cut off
+				s.job = s.rows[0].Job // the answer to its submission was lost
 			}
 		} else if asked[id] {
 			s.gone++
@@ -87,7 +87,7 @@ func (c *Cluster) updateEntry(e *entry, asked bool) {
 	switch {
 	case there:
 		if r.Never && r.Reason == "" {
-			r.Reason = e.row.Reason // it was asked for
+			r.Reason = e.row.Reason // Past returned it
 		}
 		e.missed = 0
 		e.applyRow(r)
@@ -105,7 +105,7 @@ func (c *Cluster) updateEntry(e *entry, asked bool) {
 		} else if (r.State == Active || r.State == Runs) && r.Node != "" {
 			c.emitQueued(e, engine.Queued{JobID: c.jobID(e), Reason: "starting on " + r.Node})
 		}
-	case e.row.State.final(): // it was there, and is believed
+	case e.row.State.final(): // the final row was the last one, and counts
 	case asked:
 		e.applyRow(Row{})
 		if e.missed++; e.missed == 1 {
@@ -123,8 +123,8 @@ func (c *Cluster) suspend(e *entry, is bool) {
 	}
 }
 
-// Furthest is the latest estimate to believe: Slurm reports next year for "not under current
-// conditions".
+// Furthest is how far ahead an estimate may be to count: Slurm reports a date next year for "not
+// under current conditions".
 const Furthest = 30 * 24 * time.Hour
 
 // applyRow updates the entry from its row.
@@ -133,7 +133,7 @@ func (e *entry) applyRow(r Row) {
 		e.over = time.Now()
 	}
 	if r.Suspended {
-		e.beaten = time.Now() // it may stand still with its keeper, which then shows nothing
+		e.beaten = time.Now() // its keeper may be suspended too, without a heartbeat
 	}
 	switch {
 	case r.State != Runs:
@@ -229,9 +229,9 @@ func (c *Cluster) past() {
 		return func() {
 			c.asking = false
 			if err != nil {
-				return // the cluster keeps no accounts
+				return // perhaps the cluster keeps no accounts
 			}
-			ends := map[string]Row{} // the last of a task counts
+			ends := map[string]Row{} // the last row of a task counts
 			for _, r := range rows {
 				if r.State.final() || r.Never {
 					ends[c.dialect.Task(r.Job, r.First)] = r

@@ -15,11 +15,11 @@ import (
 func (c *Cluster) look() {
 	for _, e := range c.sorted() {
 		if e.submit == nil && !e.adopted {
-			continue // it waits to be submitted
+			continue // not submitted yet
 		}
 		c.read(e)
 		if e.task == nil && e.record == nil && !e.unclear() {
-			continue // it waits for its turn
+			continue // still queued
 		}
 		c.judge(e)
 		if c.live[e.UniID] != nil {
@@ -75,7 +75,7 @@ func (c *Cluster) noteStart(e *entry) {
 	switch {
 	case !e.runs.IsZero():
 		c.slowest = max(c.slowest, time.Since(e.runs))
-	case !e.adopted: // it was not even listed yet
+	case !e.adopted: // it began before a list showed it
 		c.slowest = max(c.slowest, time.Second)
 	}
 }
@@ -95,7 +95,7 @@ func (c *Cluster) jobID(e *entry) string {
 	return c.dialect.Task(e.submit.job, e.n)
 }
 
-// judge ends an attempt whose end is known, or forbids it to begin.
+// judge ends an attempt whose end is known, or forbids an attempt to begin.
 func (c *Cluster) judge(e *entry) {
 	s := &observation{record: e.record, taken: e.withdrawn, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
 	s.missing, s.unsure = time.Since(e.missing), time.Since(e.ended)
@@ -106,12 +106,12 @@ func (c *Cluster) judge(e *entry) {
 	}
 	if e.record == nil {
 		if s.claimed = claimedBy(e.Dir); s.claimed == "" && e.task != nil {
-			s.claimed = e.task.Host // someone has removed the marker
+			s.claimed = e.task.Host // the marker has been removed
 		}
 	}
 	if e.submit == nil {
 		if s.missed, s.row = goneAfter, (Row{}); !e.never {
-			return // not known yet
+			return // the submission is not known yet
 		}
 	} else if e.record == nil && !s.begun() {
 		s.calling = e.submit.job == "" && e.submit.isCalling()
@@ -121,7 +121,7 @@ func (c *Cluster) judge(e *entry) {
 	switch v.act {
 	case voids:
 		if !forbid(e.Dir) {
-			return // a node has it by now
+			return // a node has claimed it
 		}
 		fallthrough
 	case ends:
@@ -129,7 +129,7 @@ func (c *Cluster) judge(e *entry) {
 		if r := s.record; r != nil && r.Unfit > 0 {
 			node, _, _ := strings.Cut(claimedBy(e.Dir), " ")
 			c.small[node] = r.Unfit
-		} else if r != nil && r.Untold && c.granted { // the site does say it, and its controller may just have crashed
+		} else if r != nil && r.Untold && c.granted { // this site does assign GPUs, and its controller may just have crashed
 			ended.Uncharged = ended.Err
 		}
 		if v.code == cancelled {
@@ -142,7 +142,7 @@ func (c *Cluster) judge(e *entry) {
 			ended.Why = e.stop.why
 		}
 		if v.code == withdrawn || (v.act == voids || v.code == resubmitted) && s.row.State != Gone && !s.row.State.final() {
-			c.requestCancel(e.submit, e.n) // it would wait there for ever, or runs nothing
+			c.requestCancel(e.submit, e.n) // the task would wait forever, or run nothing
 		}
 		c.end(e, ended)
 	default:

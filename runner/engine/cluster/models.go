@@ -13,12 +13,13 @@ import (
 // A Model is a GPU model's entry in settings.cluster.models.
 type Model struct {
 	Name    string
-	Means   string    // the cluster's name for it, a resource; or
+	Means   string    // the resource that the cluster uses for it; or
 	Feature string    // feature of the nodes that have it
-	Memory  gpu.Bytes // 0 if the table does not say
+	Memory  gpu.Bytes // 0 if not in the table
 }
 
-// modelIn reads an entry of the table: "gpu:a100", "constraint=a100", each perhaps with " 40GiB".
+// modelIn parses an entry of the table: "gpu:a100" or "constraint=a100", perhaps followed by "
+// 40GiB".
 func modelIn(name, text string) Model {
 	means, size, _ := strings.Cut(text, " ")
 	m := Model{Name: name}

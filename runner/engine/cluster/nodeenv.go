@@ -26,7 +26,7 @@ func useGranted(variable string) {
 	}
 }
 
-// guard does the same for a command without a task, which must not see other users' GPUs either.
+// guard is like useGranted, but for a command without a task; it exits if the GPUs are unknown.
 const guard = `if [ -z "$CUDA_VISIBLE_DEVICES" ]; then ids=$(printenv %s); ` +
 	`case $ids in '' | *[!0-9\ ]*) echo "gpurun: $(uname -n)" %s >&2; exit 1 ;; esac; ` +
 	`export CUDA_VISIBLE_DEVICES="$(echo $ids | tr ' ' ,)" CUDA_DEVICE_ORDER=PCI_BUS_ID; fi; exec "$@"`
@@ -53,7 +53,7 @@ func unknownGPUs(variable string) string {
 	return "does not say which GPUs the job can use: CUDA_VISIBLE_DEVICES is not set, and " + variable + " contains no GPU numbers; ask the admins to set one of them, the first in a prolog"
 }
 
-// completeLaunch adds the values to a launch that only the node knows.
+// completeLaunch adds the values to a launch that are known only on the node.
 func (n *node) completeLaunch(l *engine.Launch, submission string, t *task) {
 	login := sharedEnv(submission)
 	theirs := n.changed(os.Environ(), login)
@@ -61,7 +61,7 @@ func (n *node) completeLaunch(l *engine.Launch, submission string, t *task) {
 	fixed := []string(nil)
 	if l.Request != nil && l.Request.GPUs > 0 {
 		l.Grant = gpu.Grant{Indices: t.GPUs, UUIDs: t.UUIDs}
-		for i := len(t.UUIDs); i < l.Request.GPUs; i++ { // the keeper only asks whether there are any
+		for i := len(t.UUIDs); i < l.Request.GPUs; i++ { // the keeper only checks whether there are any
 			l.Grant.UUIDs = append(l.Grant.UUIDs, gpu.UUID(fmt.Sprintf("%s %d", t.Host, i)))
 		}
 	} else {
@@ -87,8 +87,8 @@ func (n *node) completeLaunch(l *engine.Launch, submission string, t *task) {
 var personal = []string{"HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_"}
 
 // changed returns the variables that a node has set or changed. Slurm copies the login node's
-// variables. Grid Engine's daemon passes its own, so there only variables that the login node lacks
-// count.
+// variables. Grid Engine's daemon passes its own, so on Grid Engine, only variables that the login
+// node lacks count.
 func (n *node) changed(env, login []string) (theirs []string) {
 	was := map[string]string{}
 	for _, kv := range login {
@@ -112,7 +112,7 @@ type node struct {
 	all    []string // patterns of variables that any cluster sets
 }
 
-// node returns the one that this process runs on, by its environment.
+// node identifies the node that this process runs on, from the environment.
 func (all Dialects) node() (*node, error) {
 	n := &node{Allocation: all.Allocation(), all: []string{visible, "TMPDIR", "TMP", "HOSTNAME", "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER"}}
 	if n.Task == "" {
@@ -128,7 +128,7 @@ func (all Dialects) node() (*node, error) {
 // sets reports whether the cluster sets a variable on the node.
 func (n *node) sets(kv string) bool { return matchesAny(n.all, kv) }
 
-// devices returns the GPUs that the cluster gave the task, by an environment.
+// devices returns the GPUs that env assigns to the task.
 func (n *node) devices(env []string) (ids []int, uuids []gpu.UUID) {
 	list := engine.Variable(env, "CUDA_VISIBLE_DEVICES")
 	for part := range strings.SplitSeq(cmp.Or(n.GPUs, list), ",") {

@@ -5,11 +5,11 @@ import "slices"
 // A Node is a host in the cluster's list of nodes.
 type Node struct {
 	Name      string
-	State     string   // the cluster's own word
-	Open      bool     // jobs start on it
-	Parts     []string // partitions or queues that it is in
+	State     string   // in the cluster's own words
+	Open      bool     // jobs can start on it
+	Parts     []string // partitions or queues that contain it
 	GPUs      int
-	Used      int // how many of them jobs use
+	Used      int // number of GPUs that jobs use
 	Occupants []Occupant
 }
 

@@ -32,7 +32,7 @@ type strayProcess struct {
 	Doubtful bool   `json:"doubtful,omitempty"`
 }
 
-// The pauses between readings grow from the first to the last.
+// Pauses between readings grow from firstReading to lastReading.
 const (
 	firstReading = time.Second
 	lastReading  = 5 * time.Second
@@ -123,9 +123,10 @@ func (g *nodeUsage) add(own, others []probe.Metered) {
 	}
 }
 
-// apart separates the readings of a task's GPUs from others: by UUID if the cluster reports those,
-// all if no others are visible, or else by the node's numbers. If one of its own GPUs cannot be
-// identified, there are no others, since that GPU may be among them.
+// apart separates the readings of a task's GPUs from those of other GPUs: by UUID if the cluster
+// reports UUIDs, or else by the node's numbers. If no other GPUs are visible, all are the task's.
+// If one of its own GPUs cannot be identified, apart returns no others, since that GPU may be among
+// them.
 func apart(seen []probe.Metered, ids []int, uuids []gpu.UUID) (own, others []probe.Metered) {
 	if len(uuids) == 0 && len(seen) == len(ids) {
 		return seen, nil

@@ -10,16 +10,16 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A quota bounds the GPUs that all of the user's cluster jobs request, queued or running. Their
-// other runs and manual submissions count.
+// A quota bounds the GPUs that all of the user's cluster jobs request, queued or running, including
+// those of other runs and manual submissions.
 type quota struct {
 	most   int       // 0 for any number
 	others int       // GPUs of other runs' jobs in the last list
 	heard  time.Time // when that list was requested
 	full   bool      // the last list left no room; only a regular list, or an end, can change that
-	locked time.Time // from when on this user's other runs cannot submit; zero if they can
-	barred time.Time // when another run took the lock; zero if none has it
-	awaits bool      // a list, with the lock
+	locked time.Time // when this run took the lock; zero if it does not have it
+	barred time.Time // when another run was first found to have the lock; zero if none has it
+	awaits bool      // this run has the lock and waits for a new list
 }
 
 // lock excludes this user's other runs, on all login nodes. It returns false while another run has

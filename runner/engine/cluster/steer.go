@@ -18,7 +18,7 @@ import (
 )
 
 // limits bound how much of this batch runs concurrently.
-type limits struct{ jobs, gpus int } // 0 and -1 for any number
+type limits struct{ jobs, gpus int } // no limit on jobs if 0, on gpus if -1
 
 func (l limits) String() string {
 	var all []string
@@ -35,13 +35,13 @@ func (l limits) String() string {
 type arrayShare struct {
 	gpus    int // per task
 	running int
-	waiting int // without those that are paused
+	waiting int // excluding those that are paused
 	told    int // its throttle; 0 if unknown, or if all its waiting tasks are held
 }
 
 // split returns the throttle of each array, so that their sum stays within the limits if running
-// tasks permit. Earlier arrays go first. An array with 0 must be held. A throttle larger than
-// needed stays until another array needs a part of it.
+// tasks permit. Earlier arrays go first. An array with throttle 0 must be held. A throttle larger
+// than needed stays until another array needs part of it.
 func (l limits) split(all []arrayShare) []int {
 	jobs, gpus := l.jobs, l.gpus
 	if jobs == 0 {
@@ -79,7 +79,7 @@ type array struct {
 	*submit
 	arrayShare
 	waits    []*entry // not begun, by task
-	throttle int      // its target; 0 to be held
+	throttle int      // target; 0 to hold the whole array
 	may      int      // how many of waits may start; the others are held, regardless of the throttle
 }
 
@@ -98,13 +98,13 @@ func (a *array) first() (n int) {
 	return n
 }
 
-// waits reports whether the attempt still waits, as far as known.
+// waits reports whether the attempt appears to be still waiting.
 func (e *entry) waits() bool {
 	return e.task == nil && e.record == nil && (e.row.State == Gone || e.row.State.queued())
 }
 
-// arrays returns the open arrays in the order of submission, and the throttle of a further array
-// with the tasks in more.
+// arrays returns the open arrays in the order of submission, and the throttle of an additional
+// array with the tasks in more.
 func (c *Cluster) arrays(more arrayShare) (all []*array, throttle int) {
 	of := map[*submit]*array{}
 	for _, e := range c.live {
@@ -147,15 +147,15 @@ func (c *Cluster) arrays(more arrayShare) (all []*array, throttle int) {
 	throttles := c.limits.split(parts)
 	for i, a := range all {
 		if throttles[i] < a.running+a.waiting && c.dialect.Traits(nil).Gapless && a.first() < a.waiting && !a.shared {
-			a.may = a.first() // or the throttle would not count
+			a.may = a.first() // otherwise the cluster would ignore the throttle
 			parts[i].waiting = a.may
 		}
 	}
-	throttles = c.limits.split(parts) // another array can use what one cannot
+	throttles = c.limits.split(parts) // another array can use what this one cannot
 	for i, a := range all {
 		switch a.throttle = throttles[i]; {
 		case c.limits == (limits{0, -1}):
-			a.throttle = len(a.marks) // others may have tasks of it, too
+			a.throttle = len(a.marks) // other runs may have tasks in it, too
 		case a.shared:
 			a.may, a.throttle = a.throttle-a.running, len(a.marks)
 		}
@@ -167,7 +167,7 @@ func (c *Cluster) arrays(more arrayShare) (all []*array, throttle int) {
 type steering struct {
 	commandSlot
 	limits       limits
-	unresponsive bool // it has not answered: it may have crashed and forgotten the last order
+	unresponsive bool // the cluster may have crashed and forgotten the last order
 }
 
 // Hold keeps an attempt queued until it is released, unless it begins first.
@@ -224,7 +224,7 @@ func (c *Cluster) order() (command Command, before func() error, then func()) {
 	all, _ := c.arrays(arrayShare{})
 	var hold, release []*entry
 	var lower, raise *array
-	unknown := false // an array is yet to be accepted that has more than it is to have
+	unknown := false // an array not yet accepted has a higher throttle than it should
 	for _, a := range all {
 		may := a.may
 		for _, e := range a.waits {
@@ -303,7 +303,7 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func(
 			if _, read := dirty[s]; !read {
 				dirty[s] = false
 				if now := marksOf(s.dir); len(now) == len(s.marks) {
-					s.marks = now // a run of another job file may have changed its own, and the last change may have failed
+					s.marks = now // another run may have changed its own marks, and our last write may have failed
 				}
 			}
 			if e.n < len(s.marks) && s.marks[e.n] != mark {
@@ -327,7 +327,7 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func(
 			}
 		}
 		if !held {
-			_ = keep() // else it is released once more
+			_ = keep() // on failure, it is only released again
 		}
 	}
 	if !held {
@@ -374,7 +374,7 @@ func marksOf(dir string) []byte {
 	b, err := host.ReadOwn(filepath.Join(dir, holdsFile), 1<<20)
 	if fi, _ := os.Stat(filepath.Join(dir, stopsFile)); errors.Is(err, fs.ErrNotExist) && fi != nil {
 		b = bytes.Repeat([]byte{' '}, int(fi.Size()/stopSize))
-		_ = write(filepath.Join(dir, holdsFile), b, 0o600) // else nothing of it can be held
+		_ = write(filepath.Join(dir, holdsFile), b, 0o600) // without the file, none of its tasks can be held
 	}
 	return b
 }

@@ -56,7 +56,7 @@ func (c *Cluster) stopAttempt(uniID string, r request, void bool) {
 		return
 	}
 	if r.how == "" {
-		return // it begins, or has
+		return // it is beginning, or has begun
 	}
 	if e.stop != nil {
 		r.why = e.stop.why // the first reason stands

@@ -86,7 +86,7 @@ func (c *Cluster) submitNext() {
 }
 
 // next returns the first attempt that may be submitted and those that can share its array, in
-// order, with their arguments. An attempt that cannot be expressed as arguments ends.
+// order, with their arguments. It ends an attempt that cannot be expressed as arguments.
 func (c *Cluster) next() (batch []*engine.Launch, args []string) {
 	slices.SortStableFunc(c.queue, func(a, b *engine.Launch) int { return cmp.Compare(a.Rank, b.Rank) })
 	for i, l := range c.queue {
@@ -233,7 +233,7 @@ func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
 	cmd.Stdin = strings.NewReader(c.script(s))
 	cmd.Stdout, cmd.Stderr = files[answerFile], files[errFile]
 	cmd.ExtraFiles = []*os.File{files[callingFile]}
-	if c.Lock != nil && !c.quota.locked.IsZero() { // it is counted once it is accepted, whatever becomes of this run
+	if c.Lock != nil && !c.quota.locked.IsZero() { // keeps the lock until the cluster accepts and counts it, even if this run ends
 		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Lock)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -249,7 +249,7 @@ func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
 		case refusal == Fewer && a.Tasks == 1:
 			refusal = Never
 		case refusal == Never && !cmd.ProcessState.Exited():
-			refusal = Unclear // it said something else before it was ended
+			refusal = Unclear // it was killed, so its output is not final
 		}
 		if refusal == Never && why == "" {
 			_, text, _ = c.dialect.Try(args).run()
@@ -282,7 +282,7 @@ type backoff struct {
 	pause time.Duration
 }
 
-// Pauses after a refusal that may pass.
+// Pauses after a temporary refusal.
 const (
 	refusedPause = 10 * time.Second
 	fewerPause   = time.Second
@@ -305,7 +305,7 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refus
 	}
 	c.Log.Warn().Str("name", s.name).Str("error", text).Msg("submission refused")
 	if slices.ContainsFunc(batch, func(l *engine.Launch) bool { return c.live[l.UniID] != nil && claimedBy(l.Dir) != "" }) {
-		refusal = Unclear // a node has one of them, whatever the response was
+		refusal = Unclear // a node has claimed one, so the cluster did accept them
 	}
 	switch refusal {
 	case Never:
@@ -326,7 +326,7 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refus
 			c.backOff(batch, key, refusal, text)
 		}
 		c.requeue(s, batch)
-	default: // it may have been accepted: the next lists tell
+	default: // it may have been accepted: the next lists show that
 		c.outage.done("submit", fmt.Errorf("%s", text))
 		c.unclear = true
 	}
@@ -381,8 +381,8 @@ func (c *Cluster) excludedNodes(l *engine.Launch) string {
 	return fmt.Sprintf("; excluded because gpu_memory is %s: %s", l.Request.GPUMemory.Round(), strings.Join(nodes, ", "))
 }
 
-// requeue queues attempts again whose submission was certainly refused. Their folders have the
-// files of the refused submission.
+// requeue returns attempts to the queue after their submission was certainly refused. Their folders
+// have the files of the refused submission.
 func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 	var again []*engine.Launch
 	for _, l := range batch {

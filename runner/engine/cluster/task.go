@@ -27,11 +27,11 @@ import (
 	"gpurun/state"
 )
 
-// Messages from the outer process to the keeper, a letter each. If the pipe closes, the outer
+// Messages from the outer process to the keeper, one letter each. If the pipe closes, the outer
 // process was killed.
 const (
 	msgEnd   = 'e' // the cluster wants the task to end
-	msgUsage = 'g' // GPU usage that it has seen: a line of JSON follows
+	msgUsage = 'g' // GPU usage; a line of JSON follows
 )
 
 // stopEvery is how often a keeper looks for a request.
@@ -40,11 +40,11 @@ const stopEvery = 2 * time.Second
 // keepArg is the last argument of the keeper.
 const keepArg = "keep"
 
-// Task is the main function of `gpurun __task SUBMISSION [VARIABLE]`, which the cluster starts on
-// a node. The variable may have the numbers of its GPUs (Traits.Granted).
-// It is two processes. The outer one belongs to the cluster: it forwards the cluster's signals and
-// exits with the job's status. The keeper, in a session of its own, runs the attempt. If the outer
-// process is killed, the keeper ends the job and records the reason.
+// Task is the main function of `gpurun __task SUBMISSION [VARIABLE]`, which the cluster starts on a
+// node. VARIABLE is Traits.Granted. A task is two processes. The outer one belongs to the cluster:
+// it forwards the cluster's signals and exits with the job's status. The keeper, in a session of
+// its own, runs the attempt. If the outer process is killed, the keeper ends the job and records
+// the reason.
 func (all Dialects) Task(args []string) int {
 	inner := len(args) > 1 && args[len(args)-1] == keepArg
 	if inner {
@@ -93,7 +93,7 @@ func (all Dialects) Task(args []string) int {
 }
 
 // safeStatus replaces exit statuses with a special meaning: Grid Engine reruns a job that exits
-// with 99, and sets one aside that exits with 100.
+// with 99, and stops scheduling one that exits with 100.
 func safeStatus(status int) int {
 	switch status {
 	case 99, 100:
@@ -152,14 +152,14 @@ func refuse(l *engine.Launch, r wire.Record) int {
 	return 1
 }
 
-// runAttempt runs the attempt to its end, and keeps the task's file.
+// runAttempt runs the attempt to its end, and keeps the task's file up to date.
 func runAttempt(l *engine.Launch, t *task, o *outerProcess, here place) int {
 	var mu sync.Mutex
 	put := func(change func()) {
 		mu.Lock()
 		defer mu.Unlock()
 		if change(); t.put(l.Dir) != nil {
-			_ = t.put(l.Dir) // a beat may be missed, because the record has the rest
+			_ = t.put(l.Dir) // missing a heartbeat is fine, and the record has the rest
 		}
 	}
 	put(func() {})
@@ -198,8 +198,8 @@ func runAttempt(l *engine.Launch, t *task, o *outerProcess, here place) int {
 
 // An outerProcess receives the outer process's messages for the keeper.
 type outerProcess struct {
-	letters chan byte     // closed once it was killed
-	gauged  chan struct{} // closed with the first gauge
+	letters chan byte     // closed when the outer process is killed
+	gauged  chan struct{} // closed at the first GPU reading
 	gauge   atomic.Pointer[nodeUsage]
 }
 
@@ -238,8 +238,8 @@ func (o *outerProcess) peaks() (all []gpu.Peak, readings int) {
 	return slices.Clone(g.Peaks), g.Readings
 }
 
-// unfit returns why the task cannot use its GPUs, if they have too little memory, and the memory
-// of the smallest.
+// unfit returns why the task cannot use its GPUs if they have too little memory, and the smallest
+// GPU's memory. It returns "" and 0 if they have enough.
 func (o *outerProcess) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
 	if l.Request == nil || l.Request.GPUMemory == 0 || len(t.GPUs) == 0 {
 		return "", 0

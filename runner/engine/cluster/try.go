@@ -9,11 +9,12 @@ import (
 
 // A Trial asks a cluster about a launch without submitting it.
 type Trial struct {
-	Args  []string      // submission arguments; launches with equal ones are submitted together
+	Args  []string      // submission arguments; launches with the same arguments are submitted together
 	Limit time.Duration // after which the cluster may end it; 0 for its own limit
 }
 
-// Demands returns the arguments of a launch. The error names a key without a counterpart.
+// Demands returns the arguments of a launch. The error names a key that the cluster has no
+// counterpart for.
 func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
 	a := jobRequestOf(l)
 	t.Limit = a.Limit
@@ -21,7 +22,7 @@ func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
 	return t, err
 }
 
-// Try asks the cluster when such a job would begin, or why it refuses the job.
+// Try asks the cluster when the job would begin, or why it refuses the job.
 func (t Trial) Try(w Dialect) (begins string, refused Refusal, err error) {
 	if why := exceeds(w, t.Args); why != "" {
 		return "", Never, errors.New(why)
@@ -45,6 +46,6 @@ func exceeds(d Dialect, args []string) string {
 	if len(limits.Args) == 0 {
 		return ""
 	}
-	why, _ := limits.Run() // or it is unknown
+	why, _ := limits.Run() // after an error, this is unknown
 	return why
 }

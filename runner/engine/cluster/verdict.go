@@ -17,7 +17,7 @@ type observation struct {
 	row     Row           // in the cluster's list
 	partial bool          // other tasks of its job are listed, but not this one
 	keeps   bool          // its cluster has accepted it, and forgets no job
-	missed  int           // complete lists in a row without it
+	missed  int           // consecutive complete lists without it
 	missing time.Duration // time since it was first missing
 	asked   int           // complete lists since its record was read
 	unsure  time.Duration // time since it was read
@@ -27,10 +27,10 @@ type observation struct {
 	starts  time.Duration // how long a start may take: startLimit
 }
 
-// Bounds of patience.
+// Limits on waiting for evidence.
 const (
-	goneAfter   = 2                // lists without a task until it is gone
-	unsureAfter = 3                // lists until a record counts without the cluster's confirmation,
+	goneAfter   = 2                // lists without a task before it counts as gone
+	unsureAfter = 3                // lists before a record counts without the cluster's confirmation,
 	accounted   = 20 * time.Second // after which an ended task is in the cluster's accounts, too
 	deadAfter   = 2 * time.Minute  // without a heartbeat
 	recordLate  = 40 * time.Second // how late a record may be seen: caches lag by half a minute

@@ -28,8 +28,8 @@ func (Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	return a
 }
 
-// Show first identifies the cluster, because job numbers are the same on others. Debian's commands
-// find their files without the variable.
+// Show first identifies the cluster, because other clusters use the same job numbers. Debian's
+// commands find their files without SGE_ROOT.
 func (Dialect) Show(id string) cluster.Query[cluster.Shown] {
 	const show = `cat "${SGE_ROOT:-/var/lib/gridengine}/${SGE_CELL:-default}/common/act_qmaster" && qstat -xml -j "$1"`
 	job, number, array := strings.Cut(id, ".")

@@ -29,7 +29,7 @@ func (Dialect) Traits(options map[string]string) cluster.Traits {
 		Keeps: true, Gapless: true, Daemon: true, Deaf: true,
 		Sets:      []string{"SGE_*", "JOB_ID", "JOB_NAME", "NSLOTS", "NHOSTS", "PE_HOSTFILE", "QUEUE", "ENVIRONMENT"},
 		Arguments: []string{"SGE_O_*", "SGE_TASK_*", "JOB_ID", "JOB_NAME"},
-		Granted:   "SGE_HGR_" + name, // on Univa's and Altair's, if the site counts GPUs with a resource map (RSMAP)
+		Granted:   "SGE_HGR_" + name, // on Univa and Altair Grid Engine, if the site counts GPUs with a resource map (RSMAP)
 		Immediate: "remove it; qrsh has -now: --cluster 'extra=-now y'",
 	}
 }
@@ -176,8 +176,8 @@ func readRows(stdout string) ([]cluster.Row, error) {
 }
 
 // stateOf parses the letters of a state: q for waiting, with h if held and E if it cannot start; r
-// for running, unless it is suspended (s, S, T) or being deleted (d). In any other state, it is on
-// a host or about to be (t).
+// for running, unless it is suspended (s, S, T) or being deleted (d). In any other state, the task
+// is on a host or about to be (t).
 func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 	has := func(letter string) bool { return strings.Contains(letters, letter) }
 	switch {
@@ -193,8 +193,9 @@ func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 	return cluster.Active, "", false
 }
 
-// tell queries each job: qacct for how it ended, then qstat for why it cannot start, because a
-// failed start is in the accounting, too. It ignores jobs that either of them does not list.
+// tell queries each job: qacct for how it ended, then qstat for why it cannot start. qstat comes
+// last to override qacct, which lists a failed start, too. tell ignores jobs that either of them
+// does not list.
 const tell = `for job; do qacct -j "$job"; qstat -j "$job"; done 2>/dev/null; :`
 
 // Past queries jobs one by one, as qacct requires.
@@ -206,10 +207,10 @@ func (Dialect) Past(jobs []string) cluster.Query[[]cluster.Row] {
 // /x
 var stuck = regexp.MustCompile(`^error reason\s+(\d+):\s+(?:\S+ \S+ \[\d+:\d+\]: )?(.+)$`)
 
-// readEnds parses the output of both.
+// readEnds parses the output of qacct and qstat.
 func readEnds(stdout string) (rows []cluster.Row, _ error) {
 	job, account := "", map[string]string{}
-	moved := map[string]bool{} // tasks that were to run again; those that had begun did not run
+	moved := map[string]bool{} // rescheduled tasks; if one had begun, its rerun does nothing, so completing that does not count
 	flush := func() {
 		r, ok := ended(account)
 		task := account["jobnumber"] + " " + account["taskid"]
@@ -261,7 +262,7 @@ func ended(account map[string]string) (r cluster.Row, ok bool) {
 		r.State = cluster.TimedOut
 	case failed == rescheduled, failed == migrated:
 		r.State = cluster.Preempted
-	case failed == killed: // by qdel, or by anyone who cannot be distinguished from it
+	case failed == killed: // by qdel, or by something indistinguishable from it
 		r.State = cluster.Cancelled
 	default: // its host could not start it, or is gone
 		r.State = cluster.NodeFailed
@@ -272,7 +273,7 @@ func ended(account map[string]string) (r cluster.Row, ok bool) {
 	return r, true
 }
 
-// These are failure codes in the accounting.
+// Failure codes in the accounting.
 const (
 	migrated    = 24
 	rescheduled = 25
@@ -310,7 +311,7 @@ func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
 // ByHand also accepts names.
 func (Dialect) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }
 
-// Try makes Grid Engine verify that some queue could run it. There is no estimate.
+// Try makes Grid Engine verify that some queue could run the job. There is no estimate.
 func (Dialect) Try(args []string) cluster.Query[string] {
 	return cluster.Query[string]{
 		Command: command(slices.Concat([]string{"qsub", "-w", "v", "-N", "gr-try", "-b", "y"}, args, []string{"/bin/true"})...),
@@ -319,9 +320,9 @@ func (Dialect) Try(args []string) cluster.Query[string] {
 }
 
 // Exec runs a command unchanged in the foreground, without the shell that qrsh normally uses, which
-// would split its arguments. If there is no terminal, it specifies that. Otherwise, qrsh gives the
-// site's prolog a terminal, and if the daemons' user is not root, the prolog's start fails and the
-// queue is disabled.
+// would split its arguments. If there is no terminal, Exec tells qrsh. Otherwise, qrsh would give
+// the site's prolog a terminal, and unless the daemons' user is root, the prolog would fail to
+// start and the queue be disabled.
 func (Dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
 	pty := "n"
 	if terminal {

@@ -39,7 +39,7 @@ var conditions = map[rune]string{
 	'E': "in error", 'c': "misconfigured", 'o': "orphaned",
 }
 
-// readNodes parses the output of both.
+// readNodes parses the output of qhost and qstat.
 func readNodes(stdout string) ([]cluster.Node, error) {
 	list, running, _ := strings.Cut(stdout, between+"\n")
 	var h hosts

@@ -30,7 +30,7 @@ func (d Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	return a
 }
 
-// Show first identifies the cluster, because job numbers are the same on others.
+// Show first identifies the cluster, because other clusters use the same job numbers.
 func (Dialect) Show(id string) cluster.Query[cluster.Shown] {
 	const show = `scontrol show config | sed -n 's/^ClusterName *= *//p'; scontrol show job -o "$1" 2>&1; :`
 	return cluster.Query[cluster.Shown]{Command: command("sh", "-c", show, "scontrol", id), Read: readShown}
@@ -50,7 +50,7 @@ func readShown(stdout string) (s cluster.Shown, err error) {
 	}
 	state := stateOf(m[1], "")
 	s.Restarts = m[2]
-	s.Ends, _ = time.ParseInLocation(timeLayout, m[3], time.Local) // Unknown if there is none
+	s.Ends, _ = time.ParseInLocation(timeLayout, m[3], time.Local) // "Unknown" if there is none
 	s.Alive = state == cluster.Runs || state == cluster.Active
 	return s, nil
 }

@@ -26,11 +26,11 @@ func given(args []string, option, variable string) (value string) {
 const overrides = "PartitionTimeLimit"
 
 // Limits queries the time limits of the partitions. Slurm accepts a job beyond them, but never
-// starts it. A QOS, including the user's default, or a reservation may have other limits, which
-// only the accounting has.
+// starts it. A QOS (perhaps the user's default) or a reservation may have other limits, which only
+// the accounting lists.
 func (Dialect) Limits(args []string) (q cluster.Query[string]) {
 	if given(args, "time", "") == "" || given(args, "qos", "SBATCH_QOS")+given(args, "reservation", "SBATCH_RESERVATION") != "" ||
-		slices.ContainsFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }) { // -p NAME may be among them
+		slices.ContainsFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }) { // such as -p NAME
 		return q
 	}
 	q.Command = command("sh", "-c", `sinfo -h -a -o '%P|%l'; sacctmgr -n -P show qos format=flags 2>/dev/null | grep -o "$1"; :`, "sinfo", overrides)

@@ -51,9 +51,9 @@ func (Dialect) Submit(a cluster.Array, args []string) cluster.Command {
 	return cluster.Command{Args: append(fixed, args...), Env: passed()}
 }
 
-// passed returns the environment that sbatch gets in addition: its own variables, except those that
-// make it wait for the job or submit it to another cluster; and lists of folders, which a
-// TaskProlog may extend.
+// passed returns the variables to add to sbatch's environment: sbatch's own, except those that make
+// it wait for the job or submit it to another cluster; and lists of folders, which a TaskProlog may
+// extend.
 func passed() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -128,7 +128,7 @@ func refused(stderr string) (is cluster.Refusal, why string) {
 		return cluster.Unclear, why
 	}
 	if strings.Contains(why, "ccounting/QOS policy") && !exceeded.MatchString(why) {
-		return cluster.Full, why // the limit may be the number of jobs
+		return cluster.Full, why // the limit may be on the number of jobs
 	}
 	for _, r := range refusals {
 		if strings.Contains(why, r.text) {
@@ -197,7 +197,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 	return rows, nil
 }
 
-// each returns the GPUs of a job that requests some on each of its nodes or tasks.
+// each returns the number of GPUs of a job that requests GPUs per node or per task.
 func each(list, times string) int {
 	n, _ := strconv.Atoi(times)
 	return n * gpusIn(list)
@@ -213,7 +213,7 @@ var states = map[string]cluster.State{
 	"NODE_FAIL": cluster.NodeFailed, "BOOT_FAIL": cluster.NodeFailed, "REVOKED": cluster.Cancelled,
 }
 
-// hopeless are the reasons with which a waiting or refused job can never start.
+// hopeless lists the reasons that mean a waiting or refused job can never start.
 var hopeless = map[string]bool{"BadConstraints": true, "PartitionConfig": true, "DependencyNeverSatisfied": true}
 
 // stateOf returns the state of a task. For a waiting task, the reason shows whether it is held.
@@ -292,7 +292,7 @@ func (Dialect) ByHand(what []string) string {
 	return strings.TrimPrefix(text, "scancel; ")
 }
 
-// Try makes Slurm look for a place.
+// Try asks Slurm when and where the job would start.
 func (Dialect) Try(args []string) (q cluster.Query[string]) {
 	q.Args = slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"})
 	q.Env, q.Read = passed(), readBegin

@@ -17,8 +17,8 @@
 //   - Set Kind.Abilities. If the engine Places, runner/session/run.go opens no GPUs, the core has
 //     no pool, and Open returns neither claims nor trees. If it Queues, an attempt is queued until
 //     its Running event.
-//   - Add it to Engines (runner/batches/engines.go), to kinds of
-//     runner/engine/enginetest/engines_test.go, which checks every promise, and its name to
+//   - Add it to Engines (runner/batches/engines.go) and to kinds
+//     (runner/engine/enginetest/engines_test.go), for tests of every promise. Add its name to
 //     Engines (jobspec/settings/cluster.go), the values of the setting engine. The ledger records
 //     the name of every engine but local, so that no other engine adopts its attempts (sameEngine).
 //   - Add its imports to runner/house_test.go.
@@ -42,7 +42,7 @@ type Identity struct {
 }
 
 // A Launch is everything an engine needs to run one attempt. All paths are absolute. The journal
-// exists; without one, the attempt's folder does, and is empty.
+// exists; without a journal, the attempt's folder exists and is empty.
 type Launch struct {
 	Identity
 	Command
@@ -50,8 +50,8 @@ type Launch struct {
 	Attempt       int
 	Slot          state.Slot     // for its record
 	Rank          int            `json:"-"` // order in an engine's queue, lowest first
-	Key           string         // the job's Key and Needs, kept in the status record
-	Needs         string         // in case the ledger loses the start
+	Key           string         // the job's Key, kept in the status record in case the ledger loses the start
+	Needs         string         // like Key
 	Timeout       time.Duration  // 0 for none
 	TimeoutSignal *TimeoutSignal `json:"Notice"` // nil for SIGTERM, and SIGKILL after Grace
 	Tree          bool           // ends when no process of its tree is left (block dialect)

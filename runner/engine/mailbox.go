@@ -2,9 +2,9 @@ package engine
 
 import "sync"
 
-// A Mailbox keeps what is put into it, however much, until it is taken.
+// A Mailbox holds any number of items until they are taken.
 type Mailbox[T any] struct {
-	Poked chan struct{} // has something once there is more to take
+	Poked chan struct{} // receives a value when there are items to take
 	mu    sync.Mutex
 	all   []T
 }
@@ -12,7 +12,7 @@ type Mailbox[T any] struct {
 // NewMailbox returns an empty mailbox.
 func NewMailbox[T any]() *Mailbox[T] { return &Mailbox[T]{Poked: make(chan struct{}, 1)} }
 
-// Put adds to a mailbox. Any goroutine may call it, and it never waits.
+// Put adds an item. Any goroutine may call it, and it never waits.
 func (m *Mailbox[T]) Put(x T) {
 	m.mu.Lock()
 	m.all = append(m.all, x)
@@ -20,7 +20,7 @@ func (m *Mailbox[T]) Put(x T) {
 	Poke(m.Poked)
 }
 
-// Take empties a mailbox.
+// Take removes and returns all items.
 func (m *Mailbox[T]) Take() []T {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -29,7 +29,7 @@ func (m *Mailbox[T]) Take() []T {
 	return all
 }
 
-// Pump passes on what is put into a mailbox until quit is closed.
+// Pump sends a mailbox's items to a channel until quit is closed.
 func (m *Mailbox[T]) Pump(to chan<- T, quit <-chan struct{}) {
 	for {
 		for _, x := range m.Take() {
@@ -47,7 +47,7 @@ func (m *Mailbox[T]) Pump(to chan<- T, quit <-chan struct{}) {
 	}
 }
 
-// Poke leaves a mark in a channel that has room for one, unless it has one.
+// Poke sends to a channel unless its buffer is full.
 func Poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -37,7 +37,7 @@ func (l *Local) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gp
 	return others, warnings, err
 }
 
-// claim asks the keeper. With launch set, it remembers which keeper has the claim.
+// claim asks the keeper. If launch is set, it records which keeper has the claim.
 func (l *Local) claim(ctx context.Context, uniID string, req wire.Claim, launch bool) ([]gpu.Claim, []string, error) {
 	l.mine.reading(1)
 	defer l.mine.reading(-1)
@@ -108,9 +108,8 @@ func (l *Local) keeper() (*remote, error) {
 	return l.own, nil
 }
 
-// refuse returns the end of a launch that cannot be made, or nil if l.own can make it.
-// If a claim died with its keeper, others could take the GPUs, so its attempt never
-// begins. l.mu is held.
+// refuse returns the end of a launch that cannot be made, or nil if l.own can make it. If a claim
+// died with its keeper, other runs could take the GPUs, so its attempt never begins. l.mu is held.
 func (l *Local) refuse(la *engine.Launch) *state.End {
 	own, err := l.keeper()
 	if err != nil {
@@ -238,9 +237,8 @@ func (l *Local) reader() *claim.Reader {
 	return l.rivals
 }
 
-// claimAgain renews the claim of a running attempt whose keeper died, and the claim
-// with it. Claims made by others in the meantime do not affect the attempt. l.mu is held,
-// and the engine is open.
+// claimAgain makes a new claim for a running attempt whose keeper, and thus claim, is gone. Claims
+// made by others in the meantime do not affect the attempt. l.mu is held, and the engine is open.
 func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	if len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0 {
 		return
@@ -265,8 +263,8 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	})
 }
 
-// unclaim ends the claim of an attempt that is over. Its own keeper keeps holding it
-// until Yield; a claim that claimAgain renewed ends at once. l.mu is held.
+// unclaim ends the claim of an attempt that is over. The attempt's own keeper holds its claim until
+// Yield; a claim made by claimAgain ends immediately. l.mu is held.
 func (l *Local) unclaim(e *entry) {
 	switch {
 	case len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0:
@@ -279,8 +277,8 @@ func (l *Local) unclaim(e *entry) {
 	}
 }
 
-// ownAttempts is the set of this run's attempts: their claims do not count as those of others.
-// An ended one is remembered while a reader that may have seen its claim is active.
+// ownAttempts is the set of this run's attempts: their claims do not count as those of others. An
+// ended attempt stays in it while a reader that may have seen its claim is active.
 type ownAttempts struct {
 	mu      sync.Mutex
 	ids     map[string]bool

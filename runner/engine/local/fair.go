@@ -55,7 +55,7 @@ func (l *Local) Wish(w gpu.Wish) {
 	}
 }
 
-// Wishes returns those of other runs, as of the latest Others.
+// Wishes returns the wishes of other runs, as of the latest Others.
 func (l *Local) Wishes() []gpu.Wish {
 	if len(l.Claims) == 0 {
 		return nil
@@ -63,7 +63,7 @@ func (l *Local) Wishes() []gpu.Wish {
 	return l.reader().Wishes()
 }
 
-// listen reports changes in what other runs publish.
+// listen reports changes in the claims and wishes of other runs.
 func (l *Local) listen() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

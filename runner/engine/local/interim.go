@@ -14,7 +14,7 @@ type interimClaims struct {
 	holder *claim.Holder // nil before first use
 }
 
-// hold claims for attempts that keep running, and returns any warnings.
+// hold makes claims for attempts that keep running, and returns any warnings.
 func (b *interimClaims) hold(roots []string, run string, attempts []engine.Attempt) (warnings []string) {
 	if len(attempts) == 0 {
 		return nil

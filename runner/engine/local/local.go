@@ -25,8 +25,8 @@ type Kind struct{}
 // Abilities reports that gpurun chooses the GPUs.
 func (Kind) Abilities() engine.Abilities { return engine.Abilities{Name: "local"} }
 
-// Open finds the live keepers of earlier runs and starts one for this run. Without a
-// folder it starts one at the first claim.
+// Open finds the live keepers of earlier runs and starts one for this run. Without a folder, it
+// starts one for the first claim.
 func (Kind) Open(c engine.Config) (engine.Opened, error) {
 	l := newLocal(c)
 	if c.Dir != "" {
@@ -86,7 +86,7 @@ type holdings struct {
 	claims map[string]chan *wire.Message // awaited answers
 	homes  map[string]*remote            // keepers of claims whose attempts are not launched yet
 	overs  map[string]*remote            // keepers of claims without an attempt that are about to end
-	ended  chan struct{}                 // poked when one of these has ended
+	ended  chan struct{}                 // poked when a claim in overs has ended
 	bridge interimClaims
 	stands map[string]processClaim // commands that this process runs itself
 	rivals *claim.Reader
@@ -101,8 +101,8 @@ type entry struct {
 	reported     bool // Running was emitted
 	adopted      bool
 	roots        []procs.ID
-	stops        chan *wire.Message // while recover handles it
-	pendingStops []*wire.Message    // requested while no run had it
+	stops        chan *wire.Message // to recover, while it handles the attempt
+	pendingStops []*wire.Message    // for the next keeper, or for recover if there is none
 	acks         chan struct{}
 }
 
@@ -296,9 +296,9 @@ func (l *Local) handle(r *remote, m *wire.Message) {
 		l.emit(engine.Event{UniID: m.UniID, Declined: m.Why})
 	case wire.Ended:
 		if m.Running != nil && e.adopted {
-			l.handleRunning(e, r, m.Running) // an adopted attempt has more to say: its next one appends to its log
+			l.handleRunning(e, r, m.Running) // report the start of an adopted attempt: its next attempt appends to its log
 		}
-		e.home = r // where its claim is, even if it had not answered yet
+		e.home = r // this keeper has the claim, even if it had not answered yet
 		if e.reported {
 			m.Running = nil
 		}

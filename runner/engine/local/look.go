@@ -30,7 +30,7 @@ func (l *looker) look(dir, uniID string) engine.Found {
 	roots := slices.DeleteFunc(rec.Roots, func(p procs.ID) bool { return p.PID == 0 })
 	f.Began = rec.Begun > 0
 	if rec.BootID != "" && rec.BootID != host.BootID() {
-		return f // the machine went down with it
+		return f // the machine has rebooted since
 	}
 	for i := len(roots) - 1; i >= 0 && f.PID == 0; i-- {
 		if procs.Alive(roots[i]) {

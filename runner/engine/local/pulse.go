@@ -13,9 +13,9 @@ import (
 	"gpurun/state/host"
 )
 
-// A keeper that is stopped or hangs ends no jobs and reports no ends. So each is asked
-// every so often whether it is still there, and the user is warned if it does not answer.
-// Keepers of every version answer when asked about an attempt they do not know.
+// A keeper that is stopped or hangs ends no jobs and reports no ends. So the runner regularly asks
+// each keeper for an answer, and warns the user if there is none. Keepers of every version answer
+// when asked about an unknown attempt.
 
 const (
 	pulseEvery = time.Second

@@ -34,9 +34,9 @@ func (l *Local) lost(r *remote) {
 	}
 }
 
-// recover finds out what happened to an attempt that no keeper has. Its record may have its end.
-// It may never have begun, in which case recover forbids it to begin. Or it may be alive, and its
-// exit status cannot be known. l.mu is held.
+// recover finds out what happened to an attempt that no keeper has. Its record may have its end. It
+// may never have begun, in which case recover forbids it to begin. Or it may be alive, in which
+// case its exit status cannot be known. l.mu is held.
 func (l *Local) recover(e *entry) {
 	e.stops = make(chan *wire.Message, 16)
 	e.acks = make(chan struct{}, 1)
@@ -81,11 +81,11 @@ func (l *Local) follow(e *entry) *state.End {
 	w.roots = e.roots
 	l.mu.Unlock()
 	if rec.BootID != "" && rec.BootID != host.BootID() {
-		return w.ended() // the machine went down with it
+		return w.ended() // the machine has rebooted since
 	}
 	if age := time.Since(rec.Latest); rec.Begun > 0 && w.leader.PID == 0 && age >= 0 && age < freshStart {
-		// The keeper was killed while it created that process. It cannot be told from its own
-		// leftovers, and it has hardly begun.
+		// The keeper was killed while it created that process. The process cannot be distinguished
+		// from its own leftovers, and has hardly begun.
 		w.ending.Begin(rec.Grace)
 	}
 	if rec.Tree || rec.Behind {
@@ -107,7 +107,7 @@ type watch struct {
 	leader  procs.ID // when it ends, other processes are leftovers; zero if unknown or if the whole tree is the job
 	ending  procs.Ending
 	timeout procs.Alarm
-	saving  procs.Alarm // when it has had its time to save its work
+	saving  procs.Alarm // when its time to save its work ends
 	stuck   []int
 	left    int // processes that outlived the leader
 }
@@ -260,13 +260,13 @@ func (w *watch) recordReason(why string) {
 	}
 }
 
-// timedOut handles a timeout like the keeper does.
+// timedOut handles a timeout as the keeper does.
 func (w *watch) timedOut() {
 	n := w.rec.StopSignal()
 	var catching []procs.ID
 	switch {
 	case w.rec.Why == state.WhyTimeout && w.saving.On():
-		return // they have been told
+		return // they have been signaled
 	case n.Signal != "" && !w.saving.On():
 		catching = slices.DeleteFunc(w.tree(), func(id procs.ID) bool { return !procs.Catches(id.PID, unix.SignalNum("SIG"+n.Signal)) })
 	}

@@ -20,7 +20,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A remote is a keeper as the runner sees it.
+// A remote is the runner's side of a keeper.
 type remote struct {
 	link *wire.Link
 	gone chan struct{} // closed when its last message has been handled
@@ -29,7 +29,7 @@ type remote struct {
 	pid    int           // 0 if unknown
 	heard  atomic.Uint64 // number of messages received
 	known  uint64        // value of heard at the last pulse
-	quiet  int           // pulses since it last changed
+	quiet  int           // pulses since heard last changed
 	newer  bool          // its messages have a later version; Local.mu guards it
 }
 
@@ -59,7 +59,8 @@ func (l *Local) connect(c net.Conn, socket string) *remote {
 	return r
 }
 
-// leave disconnects from a newer keeper, which exits after its last job only if it has no runner.
+// leave disconnects from a newer keeper, which exits after its last job only if no runner is
+// connected.
 func (l *Local) leave(r *remote, version int) {
 	l.mu.Lock()
 	again := r.newer
@@ -72,7 +73,7 @@ func (l *Local) leave(r *remote, version int) {
 	r.link.Close()
 }
 
-// awaitExit waits until a newer keeper has exited: then its jobs' records have how they ended.
+// awaitExit waits until a newer keeper has exited; by then, its jobs' records say how they ended.
 func (l *Local) awaitExit(r *remote) {
 	for r.newer {
 		c, err := dial(r.socket)
@@ -93,9 +94,9 @@ func (l *Local) awaitExit(r *remote) {
 
 const socketPattern = "keeper-*.sock"
 
-// findKeepers connects to every keeper of an earlier run. A socket that nobody listens
-// on was left by a killed keeper. One that cannot be reached is an error: its attempts
-// must not be mistaken for orphaned ones.
+// findKeepers connects to every keeper of an earlier run. A socket that nobody listens on was left
+// by a killed keeper. A socket that cannot be reached is an error: its keeper's attempts must not
+// be mistaken for orphaned ones.
 func (l *Local) findKeepers() error {
 	paths, _ := filepath.Glob(filepath.Join(escape(l.Dir), socketPattern))
 	for _, path := range paths {
@@ -120,7 +121,7 @@ func (l *Local) findKeepers() error {
 	return nil
 }
 
-// escape keeps special characters in a folder's name from being taken for a pattern.
+// escape escapes the special characters in a folder's name, for use in a pattern.
 func escape(dir string) string {
 	var b []byte
 	for i := range len(dir) {
@@ -164,8 +165,8 @@ func listen(path string) (*os.File, error) {
 	return f, nil
 }
 
-// startKeeper starts a keeper for this run. Its connection can be used at once;
-// messages wait until the keeper reads them.
+// startKeeper starts a keeper for this run. Its connection can be used immediately; messages wait
+// until the keeper reads them.
 func (l *Local) startKeeper() (*remote, error) {
 	id := make([]byte, 4)
 	if _, err := rand.Read(id); err != nil {

@@ -5,11 +5,10 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// fillTaken finds out how much of other runs' claims is already in use: what processes
-// below a claim's holder use on a device. If a holder has several claims on a device, or
-// a claim's processes do not descend from its holder, the uni_id in a process's
-// environment decides, if it can be read. Otherwise Taken stays 0, so all of the claim still
-// counts as promised.
+// fillTaken sets Taken, how much of other runs' claims is already in use: the memory that processes
+// below a claim's holder use on a device. If a holder has several claims on a device, or a claim's
+// processes do not descend from its holder, the uni_id in a process's environment decides, if it
+// can be read. Otherwise Taken stays 0, so all of the claim still counts as promised.
 func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
 	holders := map[int]bool{}
 	for _, c := range claims {

@@ -65,7 +65,7 @@ func (c *Census) read() {
 		// was once in it still shows where the process came from.
 		id, ok := c.known[p.ID]
 		if !ok || id == "" {
-			id = UniID(p.PID) // at once, since it may be gone before all are read
+			id = UniID(p.PID) // now, since it may be gone before all are read
 		}
 		c.table[p.PID] = p
 		known[p.ID], c.uniID[p.PID] = id, id

@@ -17,7 +17,7 @@ import (
 	"gpurun/state/host"
 )
 
-// ID identifies a process, also after its pid has been reused.
+// ID identifies a process, even after its pid has been reused.
 type ID struct {
 	PID   int
 	Start uint64 // in clock ticks after boot
@@ -48,8 +48,8 @@ func Read() Table {
 	return t
 }
 
-// each passes every process to f. It asks the kernel for some pids at a time and reads them at
-// once: of processes that each start the next one and exit, one then comes later in the reading.
+// each passes every process to f. It reads some pids at a time and processes them immediately:
+// where each process starts the next one and exits, a later one is then still found.
 func each(f func(Proc)) {
 	d, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -68,7 +68,7 @@ func each(f func(Proc)) {
 		_, _, names := unix.ParseDirent(some[:n], -1, nil)
 		for _, name := range names {
 			if pid, err := strconv.Atoi(name); err == nil {
-				some = some[:32] // one process: what it forks before it exits is listed next
+				some = some[:32] // one process at a time: a child that it forks before it exits is then listed next
 				if p, ok := One(pid); ok {
 					f(p)
 				}
@@ -149,8 +149,8 @@ func (children Children) Add(set map[int]bool) {
 	}
 }
 
-// Living adds all descendants of the set's members to it, and lists the living ones of them
-// all but this process.
+// Living adds all descendants of the set's members to the set, removes this process, and lists the
+// living members.
 func (t Table) Living(children Children, set map[int]bool) (ids []ID) {
 	children.Add(set)
 	delete(set, os.Getpid())
@@ -270,8 +270,8 @@ func Pids(list *os.File) ([]int, error) {
 	}
 }
 
-// In returns a process of this user that is in a folder, or 0: it works there, has a file of it
-// open, or names it in its environment.
+// In returns a process of this user that uses a folder, or 0: one that works there, has a file of
+// it open, or names it in its environment.
 func In(dir string) (pid int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

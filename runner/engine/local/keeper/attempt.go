@@ -35,10 +35,10 @@ type attempt struct {
 	oomBase    uint64
 	cores      *unix.CPUSet // cores it is bound to; nil for any
 	timeout    procs.Alarm
-	saving     procs.Alarm // when it has had its time to save its work
+	saving     procs.Alarm // when its time to save its work ends
 	ending     procs.Ending
 	outOfSpace bool // it never started for lack of disk space
-	suspended  bool // it is suspended
+	suspended  bool
 	leftovers  leftovers
 }
 
@@ -63,12 +63,12 @@ type resources struct {
 type commands struct {
 	leader procs.ID      // leader of the current or last command
 	exit   <-chan end    // nil while none runs
-	cpu    time.Duration // used by all
-	last   uint64        // reaper round of the last
+	cpu    time.Duration // used by all commands
+	last   uint64        // reaper round in which the last one ended
 }
 
 func newAttempt(k *keeper, l *engine.Launch) *attempt {
-	if engine.Variable(l.Env, procs.UniIDName) == "" { // lets us find a tree that has lost every other trace
+	if engine.Variable(l.Env, procs.UniIDName) == "" { // so that its tree can be found without any other trace
 		l.Env = append(l.Env, procs.UniIDName+"="+l.UniID)
 	}
 	return &attempt{
@@ -80,10 +80,10 @@ func newAttempt(k *keeper, l *engine.Launch) *attempt {
 func (a *attempt) acknowledge() { engine.Poke(a.acks) }
 func (a *attempt) kick()        { engine.Poke(a.kicks) }
 
-// log identifies the log file, for processes that can only be told apart by it.
+// log identifies the log file, the only thing by which some processes can be told apart.
 func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
 
-// run runs the attempt's whole life. Its result is also in the record.
+// run runs the attempt from start to end. The result is also in the record.
 func (a *attempt) run() *state.End {
 	err := a.retryWhileScarce(a.acquire)
 	if !a.made {
@@ -139,7 +139,7 @@ func (a *attempt) prepare() error {
 	return nil
 }
 
-// record opens the file of a record. Attempts share it.
+// record opens the file of a record, which attempts share.
 func (k *keeper) record(dir string, s state.Slot) (*os.File, error) {
 	path := cmp.Or(s.Journal, dir)
 	if f, ok := k.records.Load(path); ok && linked(f.(*os.File)) {
@@ -152,7 +152,7 @@ func (k *keeper) record(dir string, s state.Slot) (*os.File, error) {
 	return f, err
 }
 
-// linked reports whether a file still has a name. Readers cannot find it otherwise.
+// linked reports whether a file still has a name. Without one, readers cannot find it.
 func linked(f *os.File) bool {
 	var st unix.Stat_t
 	return unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink > 0
@@ -178,9 +178,8 @@ func (a *attempt) acquire() error {
 	return err
 }
 
-// open opens what the attempt reads and writes. It checks the working directory here
-// because a hung file system would hold up every other start if a child were the first to
-// touch it.
+// open opens the files that the attempt reads and writes. It checks the working directory here
+// because a hung file system would hold up every other start if a child were the first to touch it.
 func (a *attempt) open() error {
 	var st unix.Stat_t
 	if err := unix.Stat(a.WorkDir, &st); err != nil {
@@ -204,7 +203,7 @@ func (a *attempt) open() error {
 	return nil
 }
 
-// release allows other processes to replace its config file again.
+// release allows other processes to replace the attempt's config file again.
 func (a *attempt) release() {
 	if a.config != nil {
 		_ = a.config.Close()
@@ -246,7 +245,7 @@ func (a *attempt) step(i int, argv []string) error {
 		return err
 	}
 	a.leader, a.exit, a.rec.Roots[i] = p, exit, p
-	_ = a.put() // if the disk does not take it, p is found by the uni_id in its environment
+	_ = a.put() // if this fails, p is found by the uni_id in its environment
 	r := &engine.Running{PID: p.PID, PIDStart: p.Start, Started: started}
 	if i > 0 {
 		a.send(&wire.Message{Op: wire.Step, UniID: a.UniID, Running: r})

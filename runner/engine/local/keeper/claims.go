@@ -26,25 +26,25 @@ type claims struct {
 // A claimState is the state of one claim and what its life depends on.
 type claimState struct {
 	made, dropped bool
-	run           *wire.Link  // run that asked for it or adopted its attempt; nil once that is gone
+	run           *wire.Link  // run that asked for it or adopted its attempt; nil once that run is gone
 	loose         bool        // it ends with run
 	trees         []procs.ID  // its processes, if this keeper is not their parent
-	bound         *time.Timer // limit of a hand-over
+	bound         *time.Timer // ends a hand-over that takes too long
 }
 
-// handOverFor is how long a run may take to hand a GPU over. A runner that is
-// stopped must not keep it forever.
+// handOverFor is how long a run may take to hand a GPU over. A suspended runner must not keep the
+// GPU forever.
 const handOverFor = 30 * time.Second
 
 // keepEvery is how often claims are checked. If another process removes a claim's file or folder,
 // the claim may be invisible for that long.
 const keepEvery = 2 * time.Second
 
-// treeLookSlow is how often processes are checked that may live for days.
+// treeLookSlow is how often long-lived processes are checked.
 const treeLookSlow = time.Second
 
-// open creates the holder, once, and keeps its claims in order, passing any warnings to
-// warn.
+// open creates the holder on the first call and starts to maintain its claims, passing any warnings
+// to warn.
 func (c *claims) open(roots []string, warn func([]string)) *claim.Holder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +158,7 @@ func (c *claims) has(uniID string) bool {
 
 // A leftClaim is a claim whose run is gone.
 type leftClaim struct {
-	trees []procs.ID // processes it may be for
+	trees []procs.ID // processes that it may be for
 	fresh bool       // its processes were never named
 }
 
@@ -216,8 +216,8 @@ func (k *keeper) claim(l *wire.Link, m *wire.Message) {
 	}()
 }
 
-// setProcesses records the processes that the one who asked for a claim runs itself. If they
-// outlive it, they keep the claim.
+// setProcesses records the processes that the runner which asked for a claim runs itself. If they
+// outlive the runner, they keep the claim.
 func (c *claims) setProcesses(uniID string, trees []procs.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,10 +239,10 @@ func (k *keeper) withdraw(l *wire.Link, m *wire.Message) {
 	}
 }
 
-// endClaimsOf ends the claims that depended on a run that is gone. Claims of processes
-// that are alive are held until these end. That includes the command of a run killed
-// before it could name it: the command shared the link until it had executed its
-// program, so by now it can be found.
+// endClaimsOf ends the claims that depended on a run that is gone. Claims of live processes are
+// held until the processes end. This includes the command of a run that was killed before it could
+// name the command: the command shared the link until it executed its program, so it can be found
+// by now.
 func (k *keeper) endClaimsOf(l *wire.Link) {
 	for uniID, c := range k.claims.dropRun(l) {
 		if c.fresh {

@@ -10,11 +10,10 @@ import (
 	"gpurun/state"
 )
 
-// A bug in a keeper's work for one attempt, claim or connection must not cost the
-// statuses of all the other jobs: it is logged in keeper.log, and the keeper keeps
-// running. Work that all jobs depend on, such as waiting for children, is not contained:
-// a keeper that cannot do it is better dead, since its jobs are then found and waited
-// for without it.
+// A bug in a keeper's work for one attempt, claim or connection must not cost the statuses of all
+// the other jobs: it is logged in keeper.log, and the keeper keeps running. Work that all jobs
+// depend on, such as waiting for children, is not contained: a keeper that cannot do that should
+// die, because its jobs are then found and waited for without it.
 
 // contained runs f and reports whether it returned without a panic.
 func contained(what string, f func()) (ok bool) {
@@ -27,10 +26,10 @@ func contained(what string, f func()) (ok bool) {
 	return true
 }
 
-// contain starts a goroutine of the keeper with contained.
+// contain runs f in a goroutine, with contained.
 func (k *keeper) contain(what string, f func()) { go contained(what, f) }
 
-// outlast is contain for what the keeper stays for.
+// outlast is like contain, but the keeper does not exit before f returns.
 func (k *keeper) outlast(what string, f func()) {
 	k.mu.Lock()
 	k.outlasts++
@@ -44,8 +43,8 @@ func (k *keeper) outlast(what string, f func()) {
 	})
 }
 
-// live runs an attempt to its end. If that panics, it waits for the attempt's processes,
-// whose end is then unknown.
+// live runs an attempt to its end. If that panics, it waits for the attempt's processes, and how
+// they end is unknown.
 func (k *keeper) live(a *attempt) (ended *state.End) {
 	if contained("the attempt "+a.UniID, func() { ended = a.run() }) {
 		return ended

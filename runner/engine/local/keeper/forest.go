@@ -8,12 +8,11 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A forest maps processes to attempts. Since the keeper is the
-// subreaper of everything below it, each such process descends from one of the keeper's
-// own children. That child is the first process of an attempt, or an orphan. An orphan
-// is assigned to an attempt by, in this order: having been seen below it before, its
-// session, the uni_id in its environment, the log it writes to, and finally that no
-// other live attempt could have started it.
+// A forest maps processes to attempts. Since the keeper is the subreaper of everything below it,
+// each such process descends from one of the keeper's own children. That child is the first process
+// of an attempt, or an orphan. An orphan belongs to the attempt identified by the first of these:
+// having been seen below it before, its session, the uni_id in its environment, the log it writes
+// to, and finally that no other live attempt could have started it.
 type forest struct {
 	mu    sync.Mutex
 	roots []root
@@ -124,7 +123,7 @@ func (f *forest) formerOwner(k *keeper, e end) *attempt {
 	return nil
 }
 
-// left lists what remains of an attempt whose own process has ended. Usually the keeper
+// left lists the remaining processes of an attempt whose own process has ended. Usually the keeper
 // has no orphans at all, which takes one system call to find out.
 func (k *keeper) left(a *attempt) []procs.ID {
 	if a.UniFile == "" && len(k.reaper.orphans(k.children)) == 0 {

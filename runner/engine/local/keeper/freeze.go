@@ -11,10 +11,10 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A process that keeps forking, leaving its session and exiting is gone before a signal
-// reaches what a reading of /proc has found. So before a tree is killed it is stopped,
-// until nothing new turns up: stopped processes do not fork. A generation that loses its
-// parent becomes this keeper's child, and the list of those is read in microseconds.
+// If a process keeps forking, leaving its session and exiting, the processes read from /proc are
+// gone before a signal reaches them. So before a tree is killed, its processes are stopped until no
+// new ones turn up: stopped processes do not fork. Orphans become this keeper's children, and the
+// list of its children is read in microseconds.
 
 const (
 	freezeLooks = 50  // after this many, the rest is left to the next time
@@ -53,7 +53,8 @@ func (q *freezeTarget) freeze() []procs.ID {
 				_ = procs.Signal(id, unix.SIGSTOP)
 			}
 		}
-		// The last look is one that identifies, or another's orphan would stay stopped.
+		// Identify processes in the last look: otherwise another attempt's orphan would stay
+		// stopped.
 		if looks+1 < freezeLooks && q.k.reaper.stopOrphans(q.k.children, q.foreign, stopped) {
 			same = 0
 		}
@@ -91,9 +92,9 @@ func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped 
 	return found
 }
 
-// hasUnscannedOrphans reports whether there are orphans that a scan did not see. It takes the scan
-// in which an attempt had nothing left: a newer one, of another attempt, may have
-// assigned to this attempt what that one missed.
+// hasUnscannedOrphans reports whether there are orphans that s did not see. s must be the scan in
+// which an attempt had nothing left: a newer scan, for another attempt, may have assigned orphans
+// that s missed to this attempt.
 func (k *keeper) hasUnscannedOrphans(s *scan) bool {
 	return slices.ContainsFunc(k.reaper.orphans(k.children), func(pid int) bool {
 		_, seen := s.tops[pid]
@@ -119,8 +120,8 @@ func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
 	return s.table.Living(s.below, set), s
 }
 
-// endStrays ends strays once no live attempt could have left them: no attempt would own them, and
-// they would hold their GPUs.
+// endStrays ends strays once no live attempt could have left them: otherwise they would hold their
+// GPUs without an attempt to end them.
 func (k *keeper) endStrays(grace time.Duration) {
 	q := freezeTarget{k: k, find: func() ([]procs.ID, *scan) { return k.strays(true) }}
 	ids := q.freeze()

@@ -3,11 +3,11 @@
 // trees, and writes each end into the attempt's folder before it reports it.
 //
 // As subreaper, the keeper learns how every descendant of a job ends. It inspects an orphan
-// (session, start time) before it waits for it. All attempts that want to know their processes
-// share one scan of /proc (scan.go). Before killing a tree, the keeper stops it until nothing
-// new turns up (freeze.go). leftovers.go judges what a job's commands leave running; the runner
-// reports which of it uses the job's GPUs, from its readings. A keeper stays as long as it has
-// children. The runner pings each keeper every few seconds (pulse.go) and reports one that does
+// (session, start time) before it waits for it. All attempts that need a list of their processes
+// share one scan of /proc (scan.go). Before killing a tree, the keeper stops it until nothing new
+// turns up (freeze.go). leftovers.go judges the processes that a job's commands leave running; the
+// runner reports which of them use the job's GPUs, from its readings. A keeper stays as long as it
+// has children. The runner pings each keeper every few seconds (pulse.go) and reports one that does
 // not answer.
 package keeper
 
@@ -47,7 +47,7 @@ type keeper struct {
 	oom      oomCounter
 	children *os.File // see procs.ChildList
 	null     int
-	files    int // how many descriptors this process may have; 0 if unknown
+	files    int // most descriptors that this process may have; 0 if unknown
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
@@ -62,7 +62,7 @@ type keeper struct {
 	tell     func(*wire.Message) // sends to every runner
 	peaks    func() ([]gpu.Peak, int)
 	environ  []string // shared by attempts
-	programs sync.Map // where they were found, by name and PATH
+	programs sync.Map // their paths, by name and PATH
 	records  sync.Map // open files of records, by their paths
 }
 
@@ -262,7 +262,7 @@ func (k *keeper) handle(l *wire.Link, m *wire.Message) {
 			if b := a.leftovers.shown.Load(); b != nil {
 				_ = l.Send(&wire.Message{Op: wire.Background, UniID: m.UniID, Background: b})
 			}
-		} // otherwise it is starting, and every runner will be told
+		} // otherwise it is starting, and every runner will be notified
 	}
 }
 

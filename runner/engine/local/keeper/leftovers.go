@@ -20,10 +20,9 @@ import (
 )
 
 // The job file decides what happens to processes that outlive an attempt's last command
-// (leftovers). The default depends on the job. If all its commands ended with 0 and used
-// next to no CPU, it was a launcher, as in "nohup python train.py &", and the processes
-// it left are the job. Those that any other job left are ended: a crashed rank 0 does
-// not keep its hung ranks alive.
+// (leftovers). The default depends on the job. If all its commands ended with 0 and used next to no
+// CPU, it was a launcher, as in "nohup python train.py &", and its leftover processes are the job.
+// Those of any other job are ended, so that a crashed rank 0 does not keep its hung ranks alive.
 
 // launcherCPU is the most CPU time that a launcher's commands may use.
 const launcherCPU = 10 * time.Second
@@ -35,11 +34,11 @@ const launcherSettle = 3 * time.Second
 // Limits are times that tests shorten, or lengthen for a busy machine.
 type Limits struct {
 	OnGPUWithin time.Duration // for processes left by a launcher to appear on a GPU
-	Served      time.Duration // the least that a script takes to start a server for its own use, use it and end it
+	Served      time.Duration // the least time that a script takes to start a server for its own use, use it and end it
 	Dismissal   time.Duration // how soon after the commands such a server must have ended
 }
 
-// Usual are the limits of every keeper but a test's.
+// Usual are the limits of every keeper outside tests.
 var Usual = Limits{OnGPUWithin: 10 * time.Minute, Served: 2 * time.Second, Dismissal: 10 * time.Second}
 
 // maxEnded bounds the orphans of an attempt that are remembered; the newest are kept.
@@ -47,7 +46,7 @@ const maxEnded = 2000
 
 // leftovers tracks the processes that outlive an attempt's commands.
 type leftovers struct {
-	shown   atomic.Pointer[engine.Background] // nil until only these keep the attempt running
+	shown   atomic.Pointer[engine.Background] // nil until only leftover processes keep the attempt running
 	seen    map[procs.ID]bool                 // seen on the attempt's GPUs, and their ancestors; guarded by attempt.mu
 	ended   []end                             // newest orphans; guarded by attempt.mu
 	cpu     time.Duration                     // used by all orphans; guarded by attempt.mu
@@ -179,7 +178,7 @@ func (a *attempt) keepRunning(left []procs.ID, launcher bool) bool {
 		return true // reported from the next look on
 	}
 	if now < a.rec.Boot+a.rec.Elapsed+launcherSettle {
-		for id, is := range b.filters { // one that had just been forked has got its pipe by now
+		for id, is := range b.filters { // a process that had just been forked has its pipe by now
 			b.filters[id] = is || filter(id.PID)
 		}
 	}
@@ -222,8 +221,8 @@ func (a *attempt) endedAfterCommands(id procs.ID) bool {
 }
 
 // takeLeftoverStatus makes the exit status of the background processes the attempt's own. Those
-// seen on a GPU count. If none was, all but filters count, because a training may fail before it
-// reaches the GPU.
+// seen on a GPU count. If none was, all but filters count, because a training job may fail before
+// it reaches the GPU.
 func (a *attempt) takeLeftoverStatus() {
 	if a.ending.On() || a.rec.ExitCode != 0 || a.rec.Signal != "" {
 		return
@@ -278,8 +277,8 @@ func filter(pid int) bool {
 	return err == nil && strings.HasPrefix(in, "pipe:")
 }
 
-// usesCUDA reports whether any of these processes has a CUDA context. In a container,
-// NVML may not know them by the pids seen here.
+// usesCUDA reports whether any of these processes has a CUDA context. In a container, NVML may
+// report other pids than those seen here.
 func usesCUDA(ids []procs.ID) bool {
 	for _, id := range ids {
 		names, _ := filepath.Glob("/proc/" + strconv.Itoa(id.PID) + "/fd/*")

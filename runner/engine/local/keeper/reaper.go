@@ -66,7 +66,7 @@ func (r *reaper) childless() bool {
 	return err == unix.ECHILD
 }
 
-// wait reaps children as they end, for ever.
+// wait reaps children forever, as they end.
 func (r *reaper) wait() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGCHLD)
@@ -108,8 +108,7 @@ func (r *reaper) reap() {
 	tell()
 }
 
-// take reaps one child that has ended. An orphan has to be identified before that. r.mu
-// is held.
+// take reaps one child that has ended. Before that, it identifies an orphan. r.mu is held.
 func (r *reaper) take(pid int) (e end, ok bool) {
 	e = end{ID: procs.ID{PID: pid}, round: r.rounds}
 	if r.want[pid] == nil {
@@ -120,7 +119,7 @@ func (r *reaper) take(pid int) (e end, ok bool) {
 	var used unix.Rusage
 	got, err := unix.Wait4(pid, &e.status, unix.WNOHANG|unix.WALL, &used)
 	e.cpu = time.Duration(used.Utime.Nano() + used.Stime.Nano())
-	var own unix.Rusage // a child begins as a copy of this process, which counts for it
+	var own unix.Rusage // a child begins as a copy of this process, whose memory counts as the child's
 	if unix.Getrusage(unix.RUSAGE_SELF, &own) == nil && used.Maxrss > own.Maxrss {
 		e.rss = gpu.Bytes(used.Maxrss) * gpu.KiB
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // requestSave asks the attempt to save its work, and stops it after m.Wait. It signals only
-// processes that catch the signal, which would end any other. If none does, the attempt
+// processes that catch the signal, because it would end any other. If none does, the attempt
 // continues, because stopping it would lose its work.
 func (a *attempt) requestSave(m *wire.Message) {
 	if a.ending.On() || a.rec.Why != "" {

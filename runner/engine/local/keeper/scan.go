@@ -45,7 +45,7 @@ func (k *keeper) scan(hurry bool) *scan {
 		}
 		c.spent = max(0, c.spent-(host.Boottime()-c.last.ended)/scanShare)
 		if over := c.spent - scanBurst; over > 0 && !hurry {
-			time.Sleep(min(over*scanShare, procs.LastLook)) // requests in this time share the scan that begins then
+			time.Sleep(min(over*scanShare, procs.LastLook)) // requests during this pause share the next scan
 		}
 	}
 	s := &scan{began: host.Boottime()}

@@ -35,8 +35,8 @@ func (p *program) start() (procs.ID, error) {
 	return procs.ID{PID: pid, Start: s.Start}, nil
 }
 
-// fork starts the process. It has the cores of the thread that forks it from its first
-// instruction on, and whatever it starts inherits them.
+// fork starts the process. From its first instruction on, it has the cores of the thread that forks
+// it, and its children inherit them.
 func (p *program) fork() (int, error) {
 	if p.cores != nil {
 		runtime.LockOSThread() // also prevents the runtime from cloning new threads from this one
@@ -96,7 +96,7 @@ func (e *execError) Unwrap() error { return e.err }
 
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// program returns the path of a program. It searches a PATH again only once what it found
+// program returns the path of a program. It searches a PATH again only if the program it found
 // there is gone.
 func (k *keeper) program(name, dir, path string) (string, error) {
 	key := [2]string{name, path}

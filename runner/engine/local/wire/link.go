@@ -104,7 +104,7 @@ func encode(m *Message) ([]byte, error) {
 		c.Launch = legible(m.Launch)
 	}
 	if m.Ended != nil {
-		// A runner that sends no version checks none either, so its names have to be there too.
+		// A runner that sends no version does not check versions: include the names that it reads.
 		end, err := json.Marshal(m.Ended)
 		if err != nil {
 			return nil, err
@@ -118,11 +118,11 @@ func encode(m *Message) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), nil
 }
 
-// endNames has the names that the fields of an end had until version 2, each before today's.
+// endNames lists an end's field names until version 2, each followed by today's name.
 var endNames = []string{`"ExitCode":`, `"exit":`, `"At":`, `"ended":`, `"Elapsed":`, `"elapsed_ns":`, `"OOMKilled":`, `"oom_killed":`,
 	`"Err":`, `"error":`, `"LeftOver":`, `"left_over":`, `"LeftRunning":`, `"left_running":`, `"PeakHost":`, `"peak_host_memory_bytes":`, `"Readings":`, `"peak_readings":`}
 
-// renamed gives an end from a keeper until version 2 today's names, and former undoes that.
+// renamed gives an end from a keeper of version 2 or earlier today's names; former undoes that.
 var renamed, former = strings.NewReplacer(endNames...), strings.NewReplacer(reversed(endNames)...)
 
 func reversed(names []string) []string {

@@ -19,9 +19,9 @@ import (
 	"gpurun/state/host"
 )
 
-// StatusFile is the record of an attempt that has a folder, and no slot in a journal. Like a
-// slot, it is written at full length before anything starts and only ever overwritten in
-// place, so that a full disk cannot lose an end. Engines may keep more behind it.
+// StatusFile contains the record of an attempt that has a folder, and no slot in a journal. Like a
+// slot, it is written at full length before anything starts and only ever overwritten in place, so
+// that a full disk cannot lose an end. Engines may store more after the record.
 const (
 	StatusFile = "status"
 	StatusSize = state.SlotSize
@@ -31,7 +31,7 @@ const (
 // States of an attempt in its record.
 const (
 	StateOpen = "open"  // it may be running
-	StateOver = "ended" // it is over, and everything known about it is here
+	StateOver = "ended" // it is over, and everything known about its end is in the record
 )
 
 // A Record is an attempt's state on disk, for when neither its keeper nor its runner is left.
@@ -40,8 +40,8 @@ type Record struct {
 	UniID  string     `json:"uni_id"`
 	Steps  int        `json:"steps"` // number of commands
 	Begun  int        `json:"begun,omitempty"`
-	Roots  []procs.ID `json:"roots,omitempty"` // the processes of these commands, at least of the latest; zero for one not known yet
-	Latest time.Time  `json:"latest,omitzero"` // when the last of them began
+	Roots  []procs.ID `json:"roots,omitempty"` // the processes of these commands, at least of the latest; zero while unknown
+	Latest time.Time  `json:"latest,omitzero"` // when the latest of them began
 	state.End
 	Behind bool      `json:"background,omitempty"`             // the commands ended with 0, and the processes they left are the attempt
 	Unfit  gpu.Bytes `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
@@ -50,14 +50,14 @@ type Record struct {
 	Save      time.Duration         `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which its time to save its work ends
 	Tree      bool                  `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
 	Timeout   time.Duration         `json:"timeout_ns,omitempty"`
-	OnTimeout *engine.TimeoutSignal `json:"notice,omitempty"` // of its timeout
+	OnTimeout *engine.TimeoutSignal `json:"notice,omitempty"` // signal of its timeout
 	Grace     time.Duration         `json:"grace_ns,omitempty"`
 	Boot      time.Duration         `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
 	BootID    string                `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
 
 	Of *Origin `json:"of,omitempty"`
 
-	Slot state.Slot `json:"-"` // where it is
+	Slot state.Slot `json:"-"` // where the record is
 }
 
 // StopSignal returns the signal that the attempt gets when its timeout expires.
@@ -90,7 +90,7 @@ func (r *Record) Encode() []byte {
 	}
 }
 
-// Seal returns a checksum, the body, and blanks up to size; nil if that is too little.
+// Seal returns a checksum, the body, and blanks up to size; nil if size is too small.
 func Seal(body []byte, size int) []byte {
 	line := fmt.Appendf(nil, "%08x %s", crc32.ChecksumIEEE(body), body)
 	if len(line) >= size {
@@ -99,7 +99,7 @@ func Seal(body []byte, size int) []byte {
 	return append(append(line, bytes.Repeat([]byte{' '}, size-1-len(line))...), '\n')
 }
 
-// Unseal returns the body of what Seal made, and whether it is whole.
+// Unseal returns the body that Seal sealed, and whether it is intact.
 func Unseal(b []byte) (body []byte, ok bool) {
 	sum, body, _ := bytes.Cut(bytes.TrimRight(b, " \n"), []byte(" "))
 	return body, string(sum) == fmt.Sprintf("%08x", crc32.ChecksumIEEE(body))
@@ -107,7 +107,7 @@ func Unseal(b []byte) (body []byte, ok bool) {
 
 var ErrNoRecord = errors.New("no readable status record")
 
-// ReadStatus returns what is in an attempt's StatusFile.
+// ReadStatus returns the contents of an attempt's StatusFile.
 func ReadStatus(dir string) ([]byte, error) {
 	return host.ReadOwn(filepath.Join(dir, StatusFile), statusMost)
 }
@@ -125,7 +125,7 @@ func ReadRecord(dir, uniID string) (*Record, error) {
 	return RecordIn(b, uniID)
 }
 
-// RecordIn is ReadRecord of what is in a StatusFile.
+// RecordIn is like ReadRecord, but takes the contents of a StatusFile.
 func RecordIn(b []byte, uniID string) (*Record, error) {
 	body, ok := Unseal(b[:min(len(b), StatusSize)])
 	if !ok {
@@ -138,14 +138,14 @@ func RecordIn(b []byte, uniID string) (*Record, error) {
 	if r.UniID != uniID {
 		return nil, fmt.Errorf("%w: it belongs to %q", ErrNoRecord, r.UniID)
 	}
-	if r.Unfit > 0 { // until version 2, this alone said it
+	if r.Unfit > 0 { // until version 2, Unfit alone implied these
 		r.Uncharged, r.Displaced = r.Err, true
 	}
 	return &r, nil
 }
 
-// OpenRecord opens the file that has, or is to have, an attempt's record. It is never created
-// here: a missing file means that the attempt was given up.
+// OpenRecord opens the file of an attempt's record. It never creates the file: if it is missing,
+// the attempt was given up.
 func OpenRecord(dir string, s state.Slot) (*os.File, error) {
 	f, err := host.OpenOwn(cmp.Or(s.Journal, filepath.Join(dir, StatusFile)), os.O_RDWR, 0)
 	if err != nil {
@@ -154,15 +154,15 @@ func OpenRecord(dir string, s state.Slot) (*os.File, error) {
 	return f, nil
 }
 
-// Put overwrites a record in f. A partly written record has no valid
-// checksum, and is not read.
+// Put overwrites a record in f. Readers ignore a partly written record, because it has no valid
+// checksum.
 func (r *Record) Put(f *os.File) error {
 	_, err := f.WriteAt(r.Encode(), int64(r.Slot.N)*StatusSize)
 	return host.Cause(err)
 }
 
-// An Origin is what a record keeps about an attempt's start in case the ledger loses it:
-// enough to find the attempt's job again and to know what it holds.
+// An Origin is what a record keeps about an attempt's start in case the ledger loses it: enough to
+// identify the attempt's job and its devices.
 type Origin struct {
 	Job     string     `json:"job"`
 	Key     string     `json:"key"`
@@ -176,7 +176,7 @@ type Origin struct {
 	PIDNS   string     `json:"pid_ns"`
 }
 
-// OriginOf is the origin of a launch on this machine.
+// OriginOf returns the origin of a launch on this host.
 func OriginOf(l *engine.Launch) *Origin {
 	return &Origin{
 		Job: l.Job, Key: l.Key, Needs: l.Needs, Attempt: l.Attempt, Log: l.Stdout,
@@ -184,8 +184,8 @@ func OriginOf(l *engine.Launch) *Origin {
 	}
 }
 
-// shorter shortens an origin that does not fit into its record: first it drops the log,
-// then the end of a long name.
+// shorter shortens an origin that does not fit into its record: first it drops the log, then the
+// end of a long name, and finally the devices.
 func (o *Origin) shorter(i int) *Origin {
 	if o == nil {
 		return nil

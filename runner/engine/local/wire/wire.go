@@ -21,14 +21,14 @@ const Bound = "bound"
 // that they do not support, because their builds may differ when a newer gpurun adopts
 // jobs of an older one. A runner acts on no message of a later version than its own.
 type Message struct {
-	Version int             `json:"v,omitempty"` // 0 before it was written
+	Version int             `json:"v,omitempty"` // 0 from a side that does not send it
 	Op      string          `json:"op"`
 	UniID   string          `json:"uni_id,omitempty"`
 	Launch  *engine.Launch  `json:"launch,omitempty"`
 	Why     string          `json:"why,omitempty"`
 	How     engine.StopMode `json:"how,omitempty"`
 	Signal  string          `json:"signal,omitempty"`  // Save: "USR1"
-	Wait    time.Duration   `json:"wait_ns,omitempty"` // Save: how long after it
+	Wait    time.Duration   `json:"wait_ns,omitempty"` // Save: time until the stop
 	Running *engine.Running `json:"running,omitempty"`
 	PIDs    []int           `json:"pids,omitempty"`
 	Ended   *state.End      `json:"ended,omitempty"`
@@ -56,8 +56,8 @@ const (
 	Environ   = "environ" // set the environment that all later launches share
 	Launch    = "launch"
 	Stop      = "stop"
-	Save      = "save"    // signal the processes that catch it, and stop the attempt after a while; answered by Stopping or Declined
-	Suspend   = "suspend" // stop its processes, until
+	Save      = "save"    // signal the processes that catch it, and stop the attempt after Wait; answered by Stopping or Declined
+	Suspend   = "suspend" // stop its processes until Resume
 	Resume    = "resume"
 	Adopt     = "adopt"    // answered by Running, Unknown, or later by Ended
 	Ack       = "ack"      // the ledger has the reason for a Stopping
@@ -70,10 +70,10 @@ const (
 
 // Ops from the keeper.
 const (
-	Running    = "running" // or with Ended, if that comes soon
+	Running    = "running" // omitted if Ended, which then includes it, follows soon
 	Step       = "step"    // the next command is running
 	Stopping   = "stopping"
-	Declined   = "declined"   // no Save: why
+	Declined   = "declined"   // why the attempt was not asked to save its work
 	Background = "background" // the commands have ended, but processes they left keep running
 	Ended      = "ended"
 	Unknown    = "unknown"   // no such attempt; look at its record

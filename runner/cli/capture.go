@@ -39,7 +39,7 @@ Examples:
 }
 
 // Run captures a launcher and verifies the resulting job file. It captures twice, because one
-// capture does not tell commands that wait for others from commands that merely come later.
+// capture cannot distinguish commands that wait for others from commands that merely come later.
 func (c *captureCmd) Run(a *app) error {
 	if c.Command[0] == "--" {
 		c.Command = c.Command[1:]

@@ -57,8 +57,8 @@ func (c *checkCmd) Run(a *app) error {
 	return nil
 }
 
-// judgedLater names what check does not check because the jobs may run on another machine; "" for
-// nothing.
+// judgedLater names the checks that check skips because the jobs may run on another machine; "" for
+// none.
 func judgedLater(b *jobspec.Batch) string {
 	var what []string
 	if session.WantsGPU(b, func(int) bool { return true }) {

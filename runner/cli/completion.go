@@ -134,7 +134,7 @@ func offerValues(cmd *kong.Node, flag, prefix string, offer func(name, help stri
 	return batches.Exit(map[bool]int{true: batches.ExitDone, false: batches.ExitFailed}[values == nil])
 }
 
-// maxNames is how many job names a shell is offered.
+// maxNames is the most job names that completion offers.
 const maxNames = 1000
 
 // offerJobs prints the names of a batch's jobs that start with prefix.

@@ -6,8 +6,8 @@ import (
 )
 
 // A confined command, which gpurun mcp starts, can access only some folders. host.Confine enforces
-// that when files are opened. Code here and in batches also checks the paths that job files name
-// and that are not opened, and who owns the job files.
+// that when files are opened. Code here and in batches also checks who owns the job files, and the
+// paths that job files name but that gpurun does not open.
 
 // confinedTo is the first argument of a confined command. A list of folders follows it.
 const confinedTo = "__confined"

@@ -65,7 +65,7 @@ func ledgerFailure(res schema.Result, code int) *batches.Failure {
 	return f
 }
 
-// keptFlags are flags that the state keeps for a list of commands, along with the list.
+// keptFlags are the flags of a list of commands that the state stores along with the list.
 var keptFlags = []string{"--lines", "--name", "-g", "--gpus", "-m", "--gpu-memory", "--timeout", "--retry", "--setup"}
 
 // restCommand returns the command that runs the remaining jobs, with flag added unless it is "". It

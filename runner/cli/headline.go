@@ -18,7 +18,7 @@ type headline struct {
 	out   io.Writer
 	paths string
 	named func() bool // stops the timer and reports whether the paths were written
-	open  bool        // more than the paths is written, but not the end
+	open  bool        // the line is incomplete, but contains more than the paths
 }
 
 // headlineAfter is how long to wait for the batch before writing only the paths.

@@ -36,9 +36,9 @@ func (a *app) tour() {
 	fmt.Fprintln(a.Err, "All commands: gpurun --help. A command, or a key of a job file: gpurun help TOPIC.")
 }
 
-// topic returns the text about a word on the first reference page that has it: its table rows, and
-// the section of that name or linked from a row. It is "" if no page has the word, or for a command
-// that is not also a job key.
+// topic returns what the first reference page that covers word says about it: its table rows, and
+// any section that is named word or that those rows link to. It returns "" if no page covers word,
+// or if word is a command but not a job key.
 func topic(word string, width int) string {
 	heading, unnamed := regexp.MustCompile(`(?m)^##+ (.*)\n`), regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	anchor := func(title string) string {
@@ -49,7 +49,7 @@ func topic(word string, width int) string {
 		page, _ := docs.Reference.ReadFile(name)
 		var found []string
 		wanted := []string{anchor(word)}
-		var head, last string // lines: of the table, and before this one
+		var head, last string // the table's header, and the line before this one
 		for line := range strings.Lines(string(page)) {
 			if strings.HasPrefix(line, "| ---") {
 				head = last + line
@@ -82,8 +82,8 @@ func topic(word string, width int) string {
 	return ""
 }
 
-// links returns a pattern for Markdown links. Its groups are the text, and the section if that is
-// on the same page.
+// links returns a pattern for Markdown links. Its groups are the text, and the section for a link
+// within the page.
 func links() *regexp.Regexp { return regexp.MustCompile(`\[([^]]*)\]\((#[^)]*)?[^)]*\)`) }
 
 // readable formats part of a page for a terminal.

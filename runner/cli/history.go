@@ -71,7 +71,7 @@ func (c *historyCmd) Run(a *app) error {
 // wideEnough is the line width of output that does not go to a terminal.
 const wideEnough = 200
 
-// printRun prints the digest of a run.
+// printRun prints a summary of a run.
 func printRun(w io.Writer, r *schema.RunRow, width int) {
 	head := fmt.Sprintf("run %d of %s", r.N, localTime(r.Started))
 	switch {
@@ -109,7 +109,7 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 	}
 }
 
-// leastLoss is the least loss in GPU seconds that is shown.
+// leastLoss is the smallest loss shown, in GPU seconds.
 const leastLoss = 18
 
 // lossWords describes who or what caused a loss of GPU time.

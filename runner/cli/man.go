@@ -36,7 +36,7 @@ var exitRows = []row{
 	{strconv.Itoa(batches.ExitInt) + ", " + strconv.Itoa(batches.ExitTerm), "Interrupted by Ctrl-C; by SIGTERM or gpurun stop."},
 }
 
-// environRows explain the variables that do not stand for a flag.
+// environRows explain the environment variables that do not set a flag.
 var environRows = []row{
 	{"CUDA_VISIBLE_DEVICES", "If set, gpurun manages only these GPUs."},
 	{"GPURUN_CLAIMS_DIR", "Folder through which runs on this host coordinate (/var/tmp)."},
@@ -96,7 +96,7 @@ func manual(app *kong.Application) []byte {
 	return m.out.Bytes()
 }
 
-// flagVariables returns the variables that stand for flags.
+// flagVariables returns the environment variables that set flags.
 func flagVariables(app *kong.Application) []row {
 	var list []row
 	for _, node := range append([]*kong.Node{app.Node}, app.Children...) {

@@ -101,8 +101,8 @@ func (a *app) announceWait(text string) (done func()) {
 	})
 }
 
-// announceDriverWait is announceWait for the driver. It does nothing without a driver, as with
-// simulated GPUs.
+// announceDriverWait is like announceWait, for the driver. It does nothing if without is set, as
+// with simulated GPUs.
 func (a *app) announceDriverWait(without bool) (done func()) {
 	if without {
 		return func() {}

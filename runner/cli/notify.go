@@ -75,8 +75,8 @@ func atLeast(d time.Duration) string {
 	return ", of runs of at least " + source.FormatDuration(d)
 }
 
-// notified returns the notification targets of a batch, or the user's own without files, and where
-// they are configured.
+// notified returns the notification targets of a batch, or the user's own if files is empty, and
+// where they are configured.
 func (a *app) notified(files []string) ([]jobspec.Notify, string, error) {
 	if len(files) == 0 {
 		path, _ := batches.UserConfig()

@@ -285,11 +285,11 @@ func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	}
 }
 
-// maxLooked is how many jobs are checked for work done before gpurun.
+// maxLooked is the most jobs that are checked for work done before gpurun was used.
 const maxLooked = 10000
 
-// offerDone explains how to record work done before gpurun, if there is no ledger but there are
-// logs or outputs.
+// offerDone explains how to record work done before gpurun was used, if there is no ledger but
+// there are logs or outputs.
 func offerDone(w io.Writer, b *jobspec.Batch) {
 	var left []string
 	look := files.NewLook()

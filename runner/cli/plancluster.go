@@ -65,7 +65,7 @@ func (s *submission) document() *schema.Submission {
 	return d
 }
 
-// maxTried is how many classes the cluster is asked about.
+// maxTried is the most classes that the cluster is asked about.
 const maxTried = 20
 
 // printCluster prints the requests to the cluster and its answers.

@@ -155,8 +155,8 @@ func gpusHeld(load float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(load, 'f', 1, 64), ".0")
 }
 
-// waitingRuns returns the waiting runs in order. If none of them is this user's, it inserts the
-// position that a run of this user would have, unless the queue is empty.
+// waitingRuns returns the waiting runs in order. If none of them is this user's, it inserts a run
+// of this user where it would be, unless the queue is empty.
 func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schema.Waiter {
 	list := []schema.Waiter{}
 	if !pool.Turns.HasRivals() {
@@ -178,7 +178,7 @@ func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schem
 	return list
 }
 
-// hypothetical is the run of a user who asks for their position.
+// hypothetical is the ID of the run that waitingRuns inserts.
 const hypothetical = "gpurun gpus"
 
 // maxNext is how many waiting users gpus names.

@@ -129,7 +129,7 @@ func (c *resultsCmd) table(a *app, paths []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if c.Format == "csv" || c.Raw && c.Format != "json" { // these formats have no place for them
+	if c.Format == "csv" || c.Raw && c.Format != "json" { // these formats have no place for warnings and notes
 		for _, text := range slices.Concat(t.Warnings, t.Notes) {
 			a.say("note", text)
 		}

@@ -97,7 +97,7 @@ func (f *prediction) add(jobs []schema.Job) {
 	}
 }
 
-// forecast simulates the batch. The core has begun afterwards.
+// forecast simulates the batch with p.Core, which has begun afterward.
 func (p *planning) forecast() (*prediction, error) {
 	if p.unread != nil {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "plan --simulate needs GPUs: " + p.unread.Error(), Hint: "pass --sim 4x24GiB to simulate them"}

@@ -17,8 +17,8 @@ var otherWords = map[string]string{
 	"kill": "stop", "cancel": "stop", "start": "run", "submit": "add", "hold": "pause", "suspend": "pause", "release": "resume", "continue": "resume", "scontrol": "set", "join": "wait", "dry-run": "plan", "validate": "check", "diagnose": "doctor", "lint": "check", "clean": "forget", "reset": "forget",
 }
 
-// notACommand returns an error if word, given as a job file, looks like a mistyped command. A file
-// of that name does not matter.
+// notACommand returns an error if word, given as a job file, looks like a mistyped command, even if
+// a file of that name exists, or is neither a command nor a file.
 func notACommand(word string) error {
 	if word == "" || strings.HasPrefix(word, "__") || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") || slices.Contains(shownCommands(), word) {
 		return nil

@@ -78,7 +78,7 @@ func (t *Tree) leadsOut(rel string) bool {
 // Settle moves everything that jobs wrote in a copy to the work dir, and with remove, then removes
 // the copy. The caller has locked the copy, and no attempt uses it. While another process is in the
 // copy, Settle moves nothing and returns done=false. The notes name files that stay: those that
-// failed to move, and those of which the work dir has another version by now.
+// failed to move, and those that have another version in the work dir by now.
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
@@ -106,8 +106,9 @@ func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	return notes, true
 }
 
-// Remove settles and removes the copies in folder that are not in used. It keeps copies that are in
-// use (true), known but idle (false), or still hold files that could not be moved.
+// Remove settles the copies in folder that are not in use, and removes those whose folder is not in
+// used. used has true for copies in use, false for idle ones to keep. Copies with files that could
+// not be moved also stay.
 func Remove(folder string, used map[string]bool) (notes []string) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {

@@ -121,7 +121,7 @@ func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	return reply, err
 }
 
-// dial connects to the run on whichever of its socket paths it listens.
+// dial connects to the run on whichever of its socket paths the run listens on.
 func dial(ctx context.Context, dir string) (net.Conn, error) {
 	own := filepath.Join(dir, socketName)
 	var failed error

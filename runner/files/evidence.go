@@ -31,7 +31,7 @@ func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched
 			continue
 		}
 		r := h.Of(j.File, j.Key.String())
-		// What prune compares counts only while its inputs are the same.
+		// Points for prune count only while the job's inputs are the same.
 		if r == nil || r.State != state.Succeeded && len(r.Points) == 0 || r.Forgotten {
 			continue
 		}
@@ -44,7 +44,7 @@ func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched
 
 // unchanged finds the jobs whose outputs and logs are as their last success left them. It does so
 // without their records, which are two ledger lines each and take most of the time for 100,000
-// jobs. For other jobs, the result says nothing.
+// jobs. For other jobs, the result is inconclusive.
 func (w *checker) unchanged() []bool {
 	whole, ended := make([]bool, len(w.batch.Jobs)), make([]state.Plain, len(w.batch.Jobs))
 	for id := range ended {

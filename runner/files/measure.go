@@ -39,7 +39,7 @@ const measureFor = 200 * time.Millisecond
 // Measured holds the metrics found for a job.
 type Measured struct {
 	Values  map[string]any    // a number, or a string such as "NaN", as in the ledger
-	Sums    map[string]string // the rule by which each was read: Metric.Sum
+	Sums    map[string]string // Metric.Sum of the rule that found each value
 	Missing map[string]string // why there is no value
 }
 

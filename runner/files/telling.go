@@ -148,7 +148,7 @@ func logLine(raw []byte) string {
 	}, line)
 }
 
-// AttemptHeader begins the line with which an attempt's part of a log begins.
+// AttemptHeader begins the first line of an attempt's part of a log.
 const AttemptHeader = "--- attempt "
 
 // LastLines returns the last n lines of an attempt's log, without its header, and without progress

@@ -152,7 +152,7 @@ func clean(s string) string {
 }
 
 // wanted returns the items that a target subscribes to, for the run or a job. A target with a
-// minimum duration leaves a job's own items to the same target without one. The first failure
+// minimum duration leaves a job's own items to the same target without a minimum. The first failure
 // counts as a failure, too.
 func wanted(items []item, by *jobspec.Notify) (list []item) {
 	for _, it := range items {
@@ -170,7 +170,7 @@ func wanted(items []item, by *jobspec.Notify) (list []item) {
 // maxText bounds a message, because chat services refuse much longer ones.
 const maxText = 1500
 
-// compose makes one message of items. With how, the run is over; s may be nil.
+// compose combines items into one message. how is "" until the run is over; s may be nil.
 func compose(r Run, items []item, s *schema.Status, ran time.Duration, how string, now time.Time) schema.Notification {
 	n := schema.Notification{Head: schema.At(now), On: []string{}, File: clean(r.File), Host: r.Host, Jobs: []schema.NotificationJob{}}
 	var lines, tail []string
@@ -180,7 +180,7 @@ func compose(r Run, items []item, s *schema.Status, ran time.Duration, how strin
 			n.On = append(n.On, it.on)
 		}
 		tally["failed"] += it.more
-		if it.text == "" || slices.Contains(lines, it.text) { // stalled, and failed for that
+		if it.text == "" || slices.Contains(lines, it.text) { // the job stalled, and failed because of that
 			continue
 		}
 		lines = append(lines, it.text)
@@ -233,7 +233,7 @@ func compose(r Run, items []item, s *schema.Status, ran time.Duration, how strin
 	return n
 }
 
-// shorten joins lines. If there are too many, it drops the last ones before the tail.
+// shorten joins lines. If there are too many, it drops the last ones and keeps the tail.
 func shorten(lines, tail []string) string {
 	for i := range lines {
 		if len(lines[i]) > 300 {

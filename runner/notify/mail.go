@@ -97,7 +97,7 @@ func submit(ctx context.Context, u *url.URL, n *schema.Notification) error {
 	if _, err := w.Write(letter(from, to, n)); err != nil {
 		return err
 	}
-	if err := w.Close(); err != nil { // no 250
+	if err := w.Close(); err != nil { // the server did not answer 250
 		return err
 	}
 	_ = c.Quit()

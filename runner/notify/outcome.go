@@ -33,7 +33,7 @@ const (
 	failed       class = "failed"
 )
 
-// classes has, for each class, the problem, a fix, and whether a retry may succeed.
+// classes maps each class to the problem, a fix, and whether a retry may succeed.
 var classes = map[class]struct {
 	text, fix string
 	passes    bool

@@ -20,7 +20,7 @@ import (
 // ChildArg is the argument that makes this program the child that sends one message.
 const ChildArg = "__notify"
 
-// An order is the input of that child, on stdin, which no one else can read.
+// An order is the input of that child, on stdin, which other users cannot read.
 type order struct {
 	Service string `json:"service"` // one of jobspec's services, mail or command
 	URL     string `json:"url,omitempty"`

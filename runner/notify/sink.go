@@ -19,7 +19,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// These limit how often a message is tried, and how long a Sink waits at its end.
+// Limits on the attempts to send a message, and on the wait at a Sink's end.
 const (
 	gather   = time.Minute // events within this time share a message
 	tries    = 3

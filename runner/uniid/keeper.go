@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are the states of an attempt in the file.
+// States of an attempt in the file.
 const (
 	running  = "running"
 	normal   = "normal_exit"
@@ -52,7 +52,7 @@ type maintainer struct {
 	dirty      bool        // part of mine has not been merged yet
 }
 
-// newMaintainer maintains the file at an absolute path; it need not exist.
+// newMaintainer returns a maintainer for an absolute path, where no file need exist.
 func newMaintainer(path string) *maintainer {
 	return &maintainer{path: path, mine: map[string]entry{}}
 }
@@ -62,8 +62,8 @@ func unchanged(now, seen fs.FileInfo) bool {
 	return now != nil && seen != nil && os.SameFile(now, seen) && now.Size() == seen.Size() && now.ModTime().Equal(seen.ModTime())
 }
 
-// put records the state of an attempt. A pid of 0 leaves the pid unset, an empty error type
-// the error.
+// put records the state of an attempt. A pid of 0 leaves the pid unset, and an empty error type
+// leaves the error unset.
 func (k *maintainer) put(uniID string, e entry) {
 	if old, ok := k.mine[uniID]; ok && e.PID == 0 {
 		e.PID = old.PID
@@ -91,7 +91,7 @@ func (k *maintainer) flush() error {
 	return err
 }
 
-// merge merges into the file, and returns it as it is then.
+// merge merges entries and rescued changes into the file, and returns the file's new info.
 func (k *maintainer) merge(rescued []change) (now fs.FileInfo, err error) {
 	dir, err := k.lockFolder()
 	if err != nil {
@@ -127,7 +127,7 @@ func (k *maintainer) merge(rescued []change) (now fs.FileInfo, err error) {
 		return nil, errBusy
 	case !changed:
 		return info, nil
-	case k.inPlace: // in one write, and without remains for a reader that takes no lock
+	case k.inPlace: // in one write, without remains of the old content for a reader that takes no lock
 		return written(f, append(text, bytes.Repeat([]byte(" "), max(0, len(old)-len(text)))...))
 	}
 	return k.replace(path, text, old, info)
@@ -197,9 +197,9 @@ func create(path string, text []byte) (fs.FileInfo, error) {
 	return now, err
 }
 
-// replace replaces the file that had the content old, and watches what it replaced. It
-// exchanges the two, so that a file that a script has put there in between is not lost. On
-// a file system that cannot exchange files it only checks first.
+// replace replaces the file that had the content old, and watches the replaced file. It exchanges
+// the two files, so that a file that a script has just put there is not lost. On a file system that
+// cannot exchange files, it only checks first.
 func (k *maintainer) replace(path string, text, old []byte, read fs.FileInfo) (now fs.FileInfo, err error) {
 	t, now, err := temporary(path, text, read.Mode().Perm())
 	if err != nil {
@@ -230,7 +230,7 @@ func temporary(path string, text []byte, mode fs.FileMode) (*renameio.PendingFil
 	return t, info, err
 }
 
-// written writes text at the beginning of a file, and returns what the file is then.
+// written writes text at the beginning of a file, and returns the file's new info.
 func written(f *os.File, text []byte) (fs.FileInfo, error) {
 	if _, err := f.WriteAt(text, 0); err != nil {
 		return nil, err

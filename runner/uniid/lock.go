@@ -43,15 +43,15 @@ const (
 type orphan struct {
 	file *os.File
 	base []byte
-	read fs.FileInfo // when base was
+	read fs.FileInfo // info of the file when it contained base
 	at   time.Time
 }
 
-// watch watches a file that is being replaced. base is its content that has been merged,
-// as of read.
+// watch watches a file that is being replaced. base is its content that has been merged, and read
+// its info at that time.
 func (k *maintainer) watch(path string, base []byte, read fs.FileInfo) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
-	if err != nil { // one of a script's, not to be written
+	if err != nil { // it may be a script's, without write permission for gpurun
 		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	}
 	if err != nil {
@@ -64,9 +64,9 @@ func (k *maintainer) watch(path string, base []byte, read fs.FileInfo) {
 	k.left = append(k.left, orphan{f, base, read, time.Now()})
 }
 
-// rescue returns what scripts have written to files after these were replaced. It repeats
-// that as long as the files are watched: a script with an old copy may overwrite the
-// current file again.
+// rescue returns what scripts have written to files after the files were replaced. It returns that
+// again as long as the files are watched: a script with an old copy may overwrite the current file
+// again.
 func (k *maintainer) rescue() []change {
 	var all []change
 	keep := k.left[:0]

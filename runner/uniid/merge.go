@@ -46,9 +46,9 @@ func parse(data []byte) (map[string]json.RawMessage, error) {
 	return all, nil
 }
 
-// merge merges changes and gpurun's entries into the content of a file. A change applies
-// only if the entry is still as it was before it. changed is false if the content has it
-// all already. An error means that it does not parse.
+// merge merges changes and gpurun's entries into the content of a file. A change applies only if
+// the entry is still as it was before the change. changed is false if the content already includes
+// them all. An error means that the content does not parse.
 func merge(data []byte, mine map[string]entry, changes []change) (text []byte, changed bool, err error) {
 	all, err := parse(data)
 	if err != nil {

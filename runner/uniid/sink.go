@@ -24,7 +24,7 @@ const (
 type Sink struct {
 	batch atomic.Pointer[jobspec.Batch]
 
-	files       sync.Mutex // held while keepers are in use
+	files       sync.Mutex // held while maintainers are in use
 	maintainers map[string]*maintainer
 
 	mu     sync.Mutex
@@ -102,7 +102,7 @@ func (s *Sink) path(job int) string {
 	return b.Files[b.Jobs[job].File].UniID
 }
 
-// maintainer returns the keeper of a file. The caller holds files.
+// maintainer returns the maintainer of a file. The caller holds files.
 func (s *Sink) maintainer(path string) *maintainer {
 	k := s.maintainers[path]
 	if k == nil {
@@ -115,8 +115,8 @@ func (s *Sink) maintainer(path string) *maintainer {
 // Snapshot does nothing: facts suffice.
 func (s *Sink) Snapshot(*schema.Status) {}
 
-// Close waits until everything is written, and returns what could not be. It gives up on
-// files that stay busy.
+// Close waits until everything is written, and returns why some of it was not. It gives up on files
+// that stay busy.
 func (s *Sink) Close() error {
 	close(s.closed)
 	<-s.done
@@ -138,7 +138,7 @@ func (s *Sink) run() {
 	defer timer.Stop()
 	for {
 		busy := s.flush()
-		if closed == nil && !busy && !s.flush() { // again: for what the first one displaced
+		if closed == nil && !busy && !s.flush() { // flush again, for changes in files that the first flush replaced
 			return
 		}
 		if timer.Reset(checkEvery); busy {
@@ -155,7 +155,7 @@ func (s *Sink) run() {
 	}
 }
 
-// flush passes the queue to the keepers, and reports whether a file must be retried soon.
+// flush passes the queue to the maintainers, and reports whether a file must be retried soon.
 func (s *Sink) flush() (busy bool) {
 	s.mu.Lock()
 	queue := s.queue

@@ -124,8 +124,8 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// allowed returns a Failure unless a client with the right has may call, on this server, an
-// operation that needs the right needs.
+// allowed returns nil if a client with the right has may call an operation that needs the right
+// needs on this server, or else a Failure.
 func (s *Server) allowed(has, needs Right) error {
 	switch {
 	case has >= needs:

@@ -9,7 +9,8 @@ import (
 
 // Requests that change a batch, one for each verb of the command line. Jobs are names or globs.
 type (
-	// Stop stops jobs, or the whole run if there are none, or gives back a GPU, or drains the run.
+	// Stop stops the given jobs, or the whole run without jobs, or gives back a GPU, or drains the
+	// run.
 	Stop struct {
 		Jobs  []string `json:"jobs"`
 		GPU   *int     `json:"gpu"`
@@ -20,7 +21,7 @@ type (
 	}
 	// Retry restarts failed jobs.
 	Retry onJobs
-	// Pause keeps some jobs, or all jobs if there are none, from starting.
+	// Pause keeps the given jobs, or all jobs if none are given, from starting.
 	Pause onJobs
 	// Resume undoes Pause and, without jobs, a drain.
 	Resume onJobs

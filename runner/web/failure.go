@@ -10,7 +10,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Failure is an error that a client gets.
+// A Failure is an error to send to a client.
 type Failure struct {
 	Status     int // HTTP status
 	Code       string

@@ -70,7 +70,7 @@ func (w *watch[T]) last() T {
 	return w.now
 }
 
-// run reads until no client asks any more.
+// run reads the value until no client asks for it any more.
 func (w *watch[T]) run() {
 	for first, before, took := true, time.Duration(0), time.Duration(0); ; first = false {
 		before, took = took, w.readOnce()

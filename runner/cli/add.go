@@ -94,7 +94,7 @@ func (a *app) pasted(ref *batches.Ref, job jobspec.Addition) string {
 }
 
 // append adds a job at the end of the job file. The caller holds the lock on edits. Concurrent
-// changes by others are kept.
+// changes by other programs are kept.
 func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, err error) {
 	info, err := os.Stat(ref.Real)
 	if err == nil {

@@ -57,7 +57,7 @@ type diagnosis struct {
 var checks = []struct {
 	code  schema.CheckCode
 	where place
-	check func(d *diagnosis) string // returns what it found to work; "" omits the check
+	check func(d *diagnosis) string // describes what works; "" omits the check
 }{
 	{schema.CheckDriver, here, (*diagnosis).driver},
 	{schema.CheckGPUs, here, (*diagnosis).gpus},

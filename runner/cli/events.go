@@ -94,8 +94,8 @@ func (c *runCmd) eventsOnly(a *app) error {
 	return nil
 }
 
-// streamEvents prints what this run adds to its ledgers until rest is called, which prints the
-// remaining events.
+// streamEvents prints the facts that this run adds to its ledgers until rest is called, which
+// prints the remaining ones.
 func (s *shownRun) streamEvents(r *session.Run) (rest func()) {
 	if s.stream == nil {
 		return func() {}

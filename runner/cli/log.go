@@ -142,8 +142,8 @@ func (l jobLog) title(all []jobLog, ref *batches.Ref) string {
 	return l.job
 }
 
-// newestLogs returns the log of each job's newest attempt, sorted by name; with first, only for
-// jobs of the first file.
+// newestLogs returns the log of each job's newest attempt, sorted by name. If first is set, it only
+// returns those of the first file.
 func newestLogs(ref *batches.Ref, first bool) []jobLog {
 	var logs []jobLog
 	present := ref.Present()

@@ -135,7 +135,7 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 	}
 }
 
-// sinceText describes since when the run has been alive, or that it was cut off; "" if neither applies.
+// sinceText describes when a live run started, or that a run was cut off; "" if neither applies.
 func (s *shownStatus) sinceText() string {
 	switch {
 	case s.Alive && s.Runner.PID > 0:

@@ -78,7 +78,7 @@ func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref) error {
 	}
 }
 
-// remaining describes what has not ended yet. When everything has, it returns "" and the exit
+// remaining describes what has not ended yet. Once everything has, it returns "" and the exit
 // status as an error.
 func (c *waitCmd) remaining(a *app, ref *batches.Ref) (string, error) {
 	switch {

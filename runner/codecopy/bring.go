@@ -75,10 +75,10 @@ func (t *Tree) leadsOut(rel string) bool {
 	return err != nil || !host.Inside(t.Dir, real)
 }
 
-// Settle moves everything that jobs wrote in a copy to the work dir, and with remove, then removes
-// the copy. The caller has locked the copy, and no attempt uses it. While another process is in the
-// copy, Settle moves nothing and returns done=false. The notes name files that stay: those that
-// failed to move, and those that have another version in the work dir by now.
+// Settle moves everything that jobs wrote in a copy to the work dir, and then removes the copy if
+// remove is set. The caller has locked the copy, and no attempt uses it. While another process is
+// in the copy, Settle moves nothing and returns done=false. The notes name files that stay: those
+// that failed to move, and those that have another version in the work dir by now.
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
@@ -141,7 +141,8 @@ type mover struct {
 	errs   []error
 }
 
-// move moves what jobs wrote at a path to the work dir. With over, it overwrites what is there.
+// move moves what jobs wrote at a path to the work dir. If over is set, it overwrites existing
+// files.
 func (b *mover) move(rel string, over bool) {
 	fi, err := os.Lstat(b.at(rel))
 	if errors.Is(err, fs.ErrNotExist) || filepath.Base(rel) == "__pycache__" {

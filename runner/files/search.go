@@ -139,8 +139,8 @@ func (s *Search) walk(pattern string, f func(path string) error) error {
 
 var errTime = errors.New("search timed out")
 
-// timed is a file system that stops reading folders after end. A folder that cannot be read, or
-// that a link into an inaccessible place leads to, counts as empty.
+// timed is a file system that stops reading folders after end. A folder that cannot be read, or is
+// behind a link into an inaccessible place, counts as empty.
 type timed struct {
 	fs.FS
 	base string

@@ -9,8 +9,8 @@ import (
 
 // Requests that change a batch, one for each verb of the command line. Jobs are names or globs.
 type (
-	// Stop stops the given jobs, or the whole run without jobs, or gives back a GPU, or drains the
-	// run.
+	// Stop stops the given jobs, or the whole run if none are given, or gives back a GPU, or drains
+	// the run.
 	Stop struct {
 		Jobs  []string `json:"jobs"`
 		GPU   *int     `json:"gpu"`
@@ -23,7 +23,7 @@ type (
 	Retry onJobs
 	// Pause keeps the given jobs, or all jobs if none are given, from starting.
 	Pause onJobs
-	// Resume undoes Pause and, without jobs, a drain.
+	// Resume undoes Pause and, if no jobs are given, a drain.
 	Resume onJobs
 	// Forget makes jobs run again.
 	Forget onJobs

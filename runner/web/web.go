@@ -1,6 +1,6 @@
 // Package web serves a user's batches and the state of this host to browsers and programs: a JSON
-// API with an OpenAPI document, events, Prometheus metrics, and the page. It reads what runs
-// publish and, if the user allows, controls them.
+// API with an OpenAPI document, events, Prometheus metrics, and the page. It reads the state that
+// runs publish and, if the user allows it, controls the runs.
 //
 // A Source provides the data and controls the runs.
 package web

@@ -36,7 +36,7 @@ const (
 	longestPause = time.Minute            // between two tries
 )
 
-// requestCancel asks the cluster to cancel a task that it may know.
+// requestCancel asks the cluster to cancel a task that it may have.
 func (c *Cluster) requestCancel(s *submit, n int) {
 	if s == nil || c.cancels.all[cancellation{s, n}] {
 		return

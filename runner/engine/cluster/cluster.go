@@ -52,7 +52,7 @@ type Cluster struct {
 	again      time.Time          // earliest time of the next submission
 	refused    map[string]backoff // by the arguments of a submission
 	listing    bool
-	listed     time.Time            // when the last list was asked for
+	listed     time.Time            // when the last list was requested
 	unclear    bool                 // some attempt needs the next list soon
 	asking     bool                 // a query about unlisted tasks is in progress
 	strayTasks map[string]time.Time // tasks without an attempt, and when each was first listed

@@ -29,7 +29,7 @@ type Dialect interface {
 	// Submit returns the command that reads a script and submits it as an array.
 	Submit(a Array, args []string) Command
 	// Answer parses the output of Submit. It returns the job's ID, or else the kind of refusal and
-	// the reason with a fix. If the output has no reason, that of Try does.
+	// the reason with a fix. If the output has no reason, use that of Try.
 	Answer(stdout, stderr string) (job string, is Refusal, why string)
 	// Limits asks whether, and why, a job with these arguments would be accepted but wait forever.
 	// The query has no command if Submit refuses such a job.

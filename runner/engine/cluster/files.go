@@ -70,7 +70,7 @@ type task struct {
 	Beat    int             `json:"beat"`              // increases while its keeper is alive
 
 	Background *engine.Background `json:"background,omitempty"`
-	Stray      string             `json:"stray,omitempty"` // describes a process of it on a GPU that it was not granted
+	Stray      string             `json:"stray,omitempty"` // describes a process of the attempt on a GPU outside its grant
 }
 
 // beatEvery is the interval of a keeper's heartbeat.

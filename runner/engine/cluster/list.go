@@ -105,7 +105,7 @@ func (c *Cluster) updateEntry(e *entry, asked bool) {
 		} else if (r.State == Active || r.State == Runs) && r.Node != "" {
 			c.emitQueued(e, engine.Queued{JobID: c.jobID(e), Reason: "starting on " + r.Node})
 		}
-	case e.row.State.final(): // the final row was the last one, and counts
+	case e.row.State.final(): // the task is over, and its final row counts
 	case asked:
 		e.applyRow(Row{})
 		if e.missed++; e.missed == 1 {
@@ -210,8 +210,7 @@ func taskName(submit string, n int) string { return submit + " " + strconv.Itoa(
 // strayFor is how long a task without an attempt may take to end by itself.
 const strayFor = 5 * time.Second
 
-// past queries the cluster about unlisted tasks whose record is not enough, and about tasks that
-// can never start.
+// past asks the cluster how unlisted tasks ended, and why some tasks can never start.
 func (c *Cluster) past() {
 	about := map[string]bool{}
 	for _, e := range c.live {
@@ -246,7 +245,7 @@ func (c *Cluster) past() {
 	})
 }
 
-// unexplained reports whether the cluster may know more about an attempt than its list shows.
+// unexplained reports whether the cluster may have more information about an attempt than its list.
 func (c *Cluster) unexplained(e *entry) bool {
 	if e.row.Never {
 		return e.row.Reason == ""

@@ -163,7 +163,7 @@ func (c *Cluster) arrays(more arrayShare) (all []*array, throttle int) {
 	return all, throttles[len(all)]
 }
 
-// steering tracks the holds and throttles that the cluster has been asked for.
+// steering tracks the holds and throttles that this run has requested.
 type steering struct {
 	commandSlot
 	limits       limits
@@ -339,7 +339,7 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func(
 // freedFor is how long a cluster may list a released task as held, or forget the release.
 const freedFor = 10 * time.Second
 
-// check compares a row with the hold that was requested: a cluster that has crashed forgets it.
+// check corrects held from a row: a cluster that has crashed may forget a hold or a release.
 func (e *entry) check(r Row) {
 	switch {
 	case r.Mixed:

@@ -59,7 +59,7 @@ func (c *Cluster) stopAttempt(uniID string, r request, void bool) {
 		return // it is beginning, or has begun
 	}
 	if e.stop != nil {
-		r.why = e.stop.why // the first reason stands
+		r.why = e.stop.why // keep the first reason
 	}
 	e.stop, e.since = &r, time.Now()
 	if e.submit == nil {

@@ -326,7 +326,7 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refus
 			c.backOff(batch, key, refusal, text)
 		}
 		c.requeue(s, batch)
-	default: // it may have been accepted: the next lists show that
+	default: // it may have been accepted: the next lists will show
 		c.outage.done("submit", fmt.Errorf("%s", text))
 		c.unclear = true
 	}

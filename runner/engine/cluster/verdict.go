@@ -148,7 +148,8 @@ func (s *observation) unexplained() bool { return s.asked >= unsureAfter && s.un
 // displaced reports whether the attempt lost its node.
 func (s *observation) displaced() bool { return s.row.State == Preempted || s.row.State == NodeFailed }
 
-// doubtful reports whether a signal ended the attempt, so that only the cluster may know why.
+// doubtful reports whether a signal ended the attempt, so that only the cluster may have the
+// reason.
 func (s *observation) doubtful() bool {
 	r := s.record
 	switch {

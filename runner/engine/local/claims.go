@@ -195,9 +195,8 @@ func (l *Local) Yield(uniID string, ids []gpu.UUID) {
 	}
 }
 
-// Others returns the claims of other runs and, where device readings can tell, how much
-// of them is in use. The list is nil if this engine makes no claims. It takes a second
-// or so at most.
+// Others returns the claims of other runs and, as far as device readings show it, how much of each
+// is in use. The list is nil if this engine makes no claims. It takes about a second at most.
 func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string) {
 	if len(l.Claims) == 0 {
 		return nil, nil

@@ -48,8 +48,8 @@ func Read() Table {
 	return t
 }
 
-// each passes every process to f. It reads some pids at a time and processes them immediately:
-// where each process starts the next one and exits, a later one is then still found.
+// each passes every process to f. It reads few pids at a time and looks at them immediately: in a
+// chain of processes that each start the next one and exit, a later one is then still found.
 func each(f func(Proc)) {
 	d, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -40,7 +40,7 @@ func command(args ...string) cluster.Command {
 }
 
 // Submit submits an array. Grid Engine must not restart tasks by itself, must announce kills, and
-// must immediately refuse what no host could run. Tasks write their own output.
+// must immediately refuse jobs that no host could run. Tasks write their own output.
 func (Dialect) Submit(a cluster.Array, args []string) cluster.Command {
 	fixed := []string{
 		"qsub", "-terse", "-N", a.Name, "-t", fmt.Sprintf("1-%d", a.Tasks), "-o", "/dev/null", "-j", "y",
@@ -96,7 +96,7 @@ func (Dialect) Answer(stdout, stderr string) (job string, is cluster.Refusal, wh
 	return job, cluster.Unclear, why
 }
 
-// Limits is empty, because -w e refuses what no queue could run.
+// Limits is empty, because -w e refuses jobs that no queue could run.
 func (Dialect) Limits([]string) (q cluster.Query[string]) { return q }
 
 // List lists all jobs of a user with their full names: waiting tasks, one row per array, and

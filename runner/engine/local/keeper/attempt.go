@@ -80,7 +80,7 @@ func newAttempt(k *keeper, l *engine.Launch) *attempt {
 func (a *attempt) acknowledge() { engine.Poke(a.acks) }
 func (a *attempt) kick()        { engine.Poke(a.kicks) }
 
-// log identifies the log file, the only thing by which some processes can be told apart.
+// log identifies the log file, which may be all that shows to which attempt a process belongs.
 func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
 
 // run runs the attempt from start to end. The result is also in the record.

@@ -23,7 +23,7 @@ type claims struct {
 	all    map[string]*claimState // by uni_id
 }
 
-// A claimState is the state of one claim and what its life depends on.
+// A claimState is the state of one claim, with the run and the processes that it depends on.
 type claimState struct {
 	made, dropped bool
 	run           *wire.Link  // run that asked for it or adopted its attempt; nil once that run is gone
@@ -158,7 +158,7 @@ func (c *claims) has(uniID string) bool {
 
 // A leftClaim is a claim whose run is gone.
 type leftClaim struct {
-	trees []procs.ID // processes that it may be for
+	trees []procs.ID // processes that may hold its GPUs
 	fresh bool       // its processes were never named
 }
 
@@ -216,8 +216,8 @@ func (k *keeper) claim(l *wire.Link, m *wire.Message) {
 	}()
 }
 
-// setProcesses records the processes that the runner which asked for a claim runs itself. If they
-// outlive the runner, they keep the claim.
+// setProcesses records the processes that the claim's runner runs itself. If they outlive the
+// runner, they keep the claim.
 func (c *claims) setProcesses(uniID string, trees []procs.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

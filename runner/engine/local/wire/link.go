@@ -29,7 +29,7 @@ type Link struct {
 
 const longestFrame = 64 << 20
 
-// NewLink starts the link's writer, with start; Receive is its reader.
+// NewLink starts the link's writer by calling start. Receive reads from the link.
 func NewLink(c net.Conn, start func(func())) *Link {
 	l := &Link{conn: c, news: make(chan struct{}, 1), gone: make(chan struct{})}
 	start(l.write)

@@ -1,5 +1,5 @@
 // Package wire defines how a runner and its keepers communicate: messages over a socket, and
-// records on disk that tell either side what happened after the other is gone.
+// records on disk for when either side is gone.
 package wire
 
 import (

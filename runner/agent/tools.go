@@ -15,7 +15,6 @@ import (
 	"gpurun/state/schema"
 )
 
-// tools registers the allowed tools.
 func (s *server) tools(m *mcp.Server) {
 	offer(s, m, tool{name: "check", about: "Report every error and warning in a job file. Starts nothing."}, schemaOf[schema.Problems], s.check)
 	offer(s, m, tool{name: "plan", about: "Show which jobs of a job file would run, why, and with which commands. Starts nothing. Call it before run: if more would run again than you expect, find out why first."}, schemaOf[schema.Status], s.plan)

@@ -79,7 +79,6 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 	return in, named, nil
 }
 
-// names returns the names of n jobs.
 func names(n int, name func(i int) string) []string {
 	all := make([]string, n)
 	for i := range all {

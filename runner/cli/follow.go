@@ -171,7 +171,6 @@ func (f *follower) printWait(j schema.Job, now time.Time) {
 	fmt.Fprintln(f.Err, "gpurun: waiting: "+terminal.CleanText(text))
 }
 
-// print copies new output.
 func (f *follower) print() error {
 	if f.file == nil {
 		return nil

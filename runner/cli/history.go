@@ -136,7 +136,6 @@ func jobWords(names []string, most, all int) string {
 
 func localTime(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// attempts prints the attempts of the selected jobs.
 func (c *historyCmd) attempts(a *app, ref *batches.Ref, since time.Time) error {
 	p := ref.RunLog()
 	known := names(len(ref.Batch.Jobs), func(id int) string { return ref.Batch.Jobs[id].Name })

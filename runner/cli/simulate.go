@@ -86,7 +86,6 @@ type prediction struct {
 	expected map[int]expectation
 }
 
-// add adds the forecast to the jobs of a plan.
 func (f *prediction) add(jobs []schema.Job) {
 	for _, s := range f.Spans {
 		if s.Job >= 0 {
@@ -174,7 +173,6 @@ func (p *planning) printBasis(w io.Writer, f *prediction) {
 	}
 }
 
-// firstNames returns the names of the first few jobs.
 func (p *planning) firstNames(ids []int) string {
 	return jobWords([]string{p.batch.Jobs[slices.Min(ids)].Name}, 1, len(ids))
 }

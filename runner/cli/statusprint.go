@@ -13,7 +13,6 @@ import (
 	"gpurun/state/schema"
 )
 
-// print prints the status as text.
 func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	line := func(text string) {
 		printLines(w, terminal.Wrap(terminal.CleanText(text), width, 4))
@@ -155,7 +154,6 @@ func (s *shownStatus) cutOff() bool {
 // jobsRunning reports whether jobs of the ended run are still running or queued.
 func (s *shownStatus) jobsRunning() bool { return len(s.In(state.Running, state.Queued)) > 0 }
 
-// cells returns the cells for a running job.
 func cells(j *schema.Job, now time.Time) []string {
 	mem, a := "", j.Attempt
 	if len(a.GPUs) > 0 && a.Node() == "" {

@@ -39,7 +39,6 @@ func table(w io.Writer, rows [][]string) {
 	}
 }
 
-// printLines prints each text on its own line.
 func printLines(w io.Writer, texts []string) {
 	for _, text := range texts {
 		fmt.Fprintln(w, text)

@@ -106,9 +106,8 @@ func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	return notes, true
 }
 
-// Remove settles the copies in folder that are not in use, and removes those whose folder is not in
-// used. used has true for copies in use, false for idle ones to keep. Copies with files that could
-// not be moved also stay.
+// Remove settles the copies in folder that are not in use (true in used), and then removes those
+// not in used, unless files in them could not be moved.
 func Remove(folder string, used map[string]bool) (notes []string) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {

@@ -56,7 +56,6 @@ var classes = map[class]struct {
 	failed:       {"the command failed", "run it by hand with a line of JSON, then text, on stdin", false},
 }
 
-// ok reports whether the message was delivered.
 func (o outcome) ok() bool { return o.Class == delivered }
 
 // passes reports whether a retry may succeed.
@@ -77,7 +76,6 @@ func (o outcome) String() string {
 	return c.text
 }
 
-// fix returns a fix for the problem.
 func (o outcome) fix() string { return classes[o.Class].fix }
 
 // classOfStatus returns what an HTTP status other than 2xx means.

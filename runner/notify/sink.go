@@ -85,7 +85,6 @@ func newSink(c Config) *Sink {
 	return s
 }
 
-// join adds targets.
 func (s *Sink) join(more []jobspec.Notify) {
 	for _, n := range more {
 		s.all = append(s.all, n)

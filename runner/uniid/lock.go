@@ -128,7 +128,6 @@ func (o *orphan) changes() []change {
 	return difference(o.base, data)
 }
 
-// close closes the orphans.
 func (k *maintainer) close() {
 	for _, o := range k.left {
 		o.file.Close()

@@ -35,7 +35,6 @@ type Sink struct {
 	err    error // from the goroutine, readable once done is closed
 }
 
-// update is one entry to set in one file.
 type update struct {
 	path, uniID string
 	entry       entry

@@ -78,7 +78,6 @@ func verbs() []operation {
 	}
 }
 
-// do performs a request that changes something.
 func (c *call) do() (any, error) {
 	body := reflect.New(reflect.TypeOf(c.op.body))
 	if err := c.input(body.Interface()); err != nil {

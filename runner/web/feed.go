@@ -114,7 +114,6 @@ func epochOf(rows []row) string {
 	return hex.EncodeToString(list.Sum(nil)[:6])
 }
 
-// rowID returns the ID of a job within its batch.
 func rowID(j *schema.Job, file int) string {
 	if file == 0 {
 		return j.Key
@@ -122,7 +121,6 @@ func rowID(j *schema.Job, file int) string {
 	return fmt.Sprintf("%s.%d", j.Key, file)
 }
 
-// rowOf converts a job to a row.
 func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
 	r := &schema.JobRow{
 		ID: id, Index: index, File: file, Line: j.Line, Name: j.Name, Params: j.Params, Tags: j.Tags, Queue: j.Queue, Priority: j.Priority,

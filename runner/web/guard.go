@@ -113,8 +113,8 @@ func (s *Server) right(r *http.Request) Right {
 	return None
 }
 
-// ticket returns a token that permits only reading this path of this server. It is for links,
-// because a browser sends no header when it follows one.
+// ticket returns a token that permits only reading this path of this server, for links: a browser
+// sends no header when it follows one.
 func (s *Server) ticket(r *http.Request) string {
 	return hex.EncodeToString(mac(s.Tokens.Read, "ticket "+s.session+" "+r.URL.Path))
 }
@@ -132,9 +132,9 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// proof returns a proof that this server has the token. A client checks it before it sends the
-// token, because another user may have taken over the port. It includes the address of the server,
-// so that it cannot be relayed from another server.
+// proof shows a client that this server has the token, before the client sends it, because another
+// user may have taken over the port. It includes the server's address, so that it cannot be relayed
+// from another server.
 func proof(token, nonce, address string) []byte { return mac(token, nonce+" "+address) }
 
 func mac(token, text string) []byte {

@@ -63,7 +63,6 @@ func (w *watch[T]) next(v T) <-chan struct{} {
 	return w.news
 }
 
-// last returns the latest value.
 func (w *watch[T]) last() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +90,6 @@ func (w *watch[T]) run() {
 	}
 }
 
-// readOnce reads the value once.
 func (w *watch[T]) readOnce() (took time.Duration) {
 	w.one.Lock()
 	defer w.one.Unlock()

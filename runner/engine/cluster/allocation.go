@@ -61,8 +61,8 @@ func (a Allocation) Look() (ends time.Time, mark string, err error) {
 	return a.Ends, strings.Join([]string{a.dialect.Name(), a.ID, a.Restarts, s.Cluster}, "/"), nil
 }
 
-// Over reports whether the allocation that mark identifies, including all its processes, is
-// certainly over. a is the caller's own allocation.
+// Over reports whether the allocation that mark identifies is certainly over, with all its
+// processes. a is the caller's own allocation.
 func (a Allocation) Over(mark string, of Dialects) bool {
 	f := strings.SplitN(mark, "/", 4)
 	i := slices.IndexFunc(of, func(d Dialect) bool { return d.Name() == f[0] })

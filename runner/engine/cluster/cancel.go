@@ -25,7 +25,7 @@ type cancellations struct {
 // A cancellation names a task to cancel, or anyTask, of a submission.
 type cancellation struct {
 	submit *submit
-	n      int // anyTask for tasks that the cluster lists without a number
+	n      int // anyTask for tasks listed without a number
 }
 
 const anyTask = -1
@@ -55,7 +55,7 @@ func (c *Cluster) cancel() {
 	}
 	targets, told := c.targets(cancelAtOnce)
 	if len(targets) == 0 {
-		c.unclear = c.unclear || len(d.all) > 0 // the next list may show the job of an unanswered submission
+		c.unclear = c.unclear || len(d.all) > 0 // the list may show the job of an unanswered submission
 		return
 	}
 	c.send(&d.commandSlot, "cancel", c.dialect.Order(Cancel, targets, 0), func(err error) {
@@ -74,7 +74,7 @@ func (c *Cluster) targets(most int) (names []string, of []cancellation) {
 	for d := range c.cancels.all {
 		s := d.submit
 		if c.submits[s.id] != s || !s.busy && s.gone >= goneAfter {
-			delete(c.cancels.all, d) // s was refused or is no longer listed, so its ID may belong to another job
+			delete(c.cancels.all, d) // s was refused or is no longer listed, so its ID may be another job's
 		}
 	}
 	var last *submit

@@ -168,9 +168,8 @@ func PollInterval(options map[string]string) time.Duration {
 // NamePrefix returns the prefix of the names of gpurun's cluster jobs.
 func NamePrefix(options map[string]string) string { return cmp.Or(options["name_prefix"], "gr") }
 
-// nameOf names an array after the common prefix of its jobs' names, and their file. The name ends
-// with the submission's ID, which later identifies the array's tasks. Characters that any cluster
-// refuses become "_".
+// nameOf names an array after its jobs' common name prefix, their file, and the submission's ID,
+// which later identifies its tasks. Characters that any cluster refuses become "_".
 func (c *Cluster) nameOf(batch []*engine.Launch, id string) string {
 	jobs := batch[0].Job
 	for _, l := range batch {

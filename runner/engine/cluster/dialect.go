@@ -17,22 +17,21 @@ type Dialect interface {
 	Name() string
 	// Traits returns the properties that are independent of jobs.
 	Traits(options map[string]string) Traits
-	// Allocation returns the cluster job that an environment belongs to; its ID is "" if there is
-	// none.
+	// Allocation returns the cluster job of an environment, with ID "" if there is none.
 	Allocation(getenv func(string) string) Allocation
-	// Args returns a job's request as arguments of a submission. The error names a key that the
-	// cluster has no counterpart for.
+	// Args returns a job's request as arguments of a submission. The error names a key without a
+	// counterpart on the cluster.
 	Args(a JobRequest) ([]string, error)
 	// Task names the n-th task of a job.
 	Task(job string, n int) string
 
 	// Submit returns the command that reads a script and submits it as an array.
 	Submit(a Array, args []string) Command
-	// Answer parses the output of Submit. It returns the job's ID, or else the kind of refusal and
-	// the reason with a fix. If the output has no reason, use that of Try.
+	// Answer parses the output of Submit: the job's ID, or else the kind of refusal and the reason
+	// with a fix. If there is no reason, use that of Try.
 	Answer(stdout, stderr string) (job string, is Refusal, why string)
-	// Limits asks whether, and why, a job with these arguments would be accepted but wait forever.
-	// The query has no command if Submit refuses such a job.
+	// Limits asks why a job with these arguments would be accepted but wait forever. The query has
+	// no command if Submit refuses such a job.
 	Limits(args []string) Query[string]
 	// Try asks when such a job would begin, without submitting it; "" if the cluster has no
 	// estimate.
@@ -60,14 +59,14 @@ type Dialect interface {
 // Traits are properties of a cluster that are independent of jobs. Variable patterns have the
 // syntax of path.Match.
 type Traits struct {
-	Keeps     bool     // the cluster never forgets an accepted job, so one that disappears without an end was cancelled
+	Keeps     bool     // it never forgets an accepted job, so one that disappears without an end was cancelled
 	Gapless   bool     // a throttle works only while the waiting tasks are one range
 	Daemon    bool     // tasks have the environment of the node's daemon, not of the submission
 	Sets      []string // variables that the cluster sets on a node
 	Arguments []string // variables of a job that the cluster's commands take for arguments
 	Deaf      bool     // the command of Exec ignores SIGTERM and SIGHUP
 	Immediate string   // what to suggest instead of exec --no-wait
-	Granted   string   // variable that may contain the numbers of a job's GPUs on a node that does not set CUDA_VISIBLE_DEVICES; "" for none
+	Granted   string   // variable that may list a job's GPUs on a node that does not set CUDA_VISIBLE_DEVICES; "" for none
 }
 
 // Dialects lists the dialects of all supported clusters.

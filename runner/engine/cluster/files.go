@@ -76,7 +76,6 @@ type task struct {
 // beatEvery is the interval of a keeper's heartbeat.
 const beatEvery = 30 * time.Second
 
-// write writes a new file.
 func write(path string, content []byte, mode os.FileMode) error {
 	f, err := host.OpenOwn(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -112,11 +111,10 @@ func writeStatus(dir string, p place) error {
 // A status is the content of an attempt's status file.
 type status []byte
 
-// readStatus reads an attempt's file.
 func readStatus(dir string) (status, error) { return wire.ReadStatus(dir) }
 
-// place returns the attempt's submission. ok is false if the file is incomplete, which means that
-// the attempt was never submitted.
+// place returns the attempt's submission. ok is false if the file is incomplete: the attempt was
+// then never submitted.
 func (s status) place() (p place, ok bool) {
 	err := json.Unmarshal(s[min(len(s), placeFrom):], &p)
 	return p, err == nil
@@ -157,7 +155,6 @@ func eachLaunch(submission string, enough func(n int, line []byte) bool) error {
 	}
 }
 
-// launch reads the launch of the attempt.
 func (p place) launch() (l *engine.Launch, err error) {
 	bad := fmt.Errorf("%s has no task %d", p.Submit, p.Task)
 	err = eachLaunch(p.Submit, func(n int, line []byte) bool {

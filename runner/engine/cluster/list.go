@@ -146,7 +146,6 @@ func (e *entry) applyRow(r Row) {
 	e.row = r
 }
 
-// row returns the row of a task.
 func (s *submit) row(n int) (Row, bool) {
 	rest := -1
 	for i, r := range s.rows {

@@ -18,8 +18,8 @@ type Model struct {
 	Memory  gpu.Bytes // 0 if not in the table
 }
 
-// modelIn parses an entry of the table: "gpu:a100" or "constraint=a100", perhaps followed by "
-// 40GiB".
+// modelIn parses an entry of the table: "gpu:a100" or "constraint=a100", perhaps with a memory
+// size.
 func modelIn(name, text string) Model {
 	means, size, _ := strings.Cut(text, " ")
 	m := Model{Name: name}

@@ -87,8 +87,8 @@ func (n *node) completeLaunch(l *engine.Launch, submission string, t *task) {
 var personal = []string{"HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_"}
 
 // changed returns the variables that a node has set or changed. Slurm copies the login node's
-// variables. Grid Engine's daemon passes its own, so on Grid Engine, only variables that the login
-// node lacks count.
+// variables. Grid Engine's daemon passes its own, so there, only variables that the login node
+// lacks count.
 func (n *node) changed(env, login []string) (theirs []string) {
 	was := map[string]string{}
 	for _, kv := range login {

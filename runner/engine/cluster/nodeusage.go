@@ -124,9 +124,8 @@ func (g *nodeUsage) add(own, others []probe.Metered) {
 }
 
 // apart separates the readings of a task's GPUs from those of other GPUs: by UUID if the cluster
-// reports UUIDs, or else by the node's numbers. If no other GPUs are visible, all are the task's.
-// If one of its own GPUs cannot be identified, apart returns no others, since that GPU may be among
-// them.
+// reports UUIDs, or else by the node's numbers. If no others are visible, all are the task's. If a
+// GPU of the task cannot be identified, any of the others may be it, so apart returns none.
 func apart(seen []probe.Metered, ids []int, uuids []gpu.UUID) (own, others []probe.Metered) {
 	if len(uuids) == 0 && len(seen) == len(ids) {
 		return seen, nil

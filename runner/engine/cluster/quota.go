@@ -10,8 +10,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A quota bounds the GPUs that all of the user's cluster jobs request, queued or running, including
-// those of other runs and manual submissions.
+// A quota bounds the GPUs that the user's cluster jobs request, queued or running, including those
+// of other runs and manual submissions.
 type quota struct {
 	most   int       // 0 for any number
 	others int       // GPUs of other runs' jobs in the last list

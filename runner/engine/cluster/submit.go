@@ -233,7 +233,7 @@ func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
 	cmd.Stdin = strings.NewReader(c.script(s))
 	cmd.Stdout, cmd.Stderr = files[answerFile], files[errFile]
 	cmd.ExtraFiles = []*os.File{files[callingFile]}
-	if c.Lock != nil && !c.quota.locked.IsZero() { // keeps the lock until the cluster accepts and counts it, even if this run ends
+	if c.Lock != nil && !c.quota.locked.IsZero() { // keeps the lock until the cluster counts it, even if this run ends
 		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Lock)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -381,8 +381,8 @@ func (c *Cluster) excludedNodes(l *engine.Launch) string {
 	return fmt.Sprintf("; excluded because gpu_memory is %s: %s", l.Request.GPUMemory.Round(), strings.Join(nodes, ", "))
 }
 
-// requeue returns attempts to the queue after their submission was certainly refused. Their folders
-// have the files of the refused submission.
+// requeue puts attempts back into the queue after their submission was certainly refused. Their
+// folders have that submission's files.
 func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 	var again []*engine.Launch
 	for _, l := range batch {

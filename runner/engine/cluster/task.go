@@ -238,8 +238,8 @@ func (o *outerProcess) peaks() (all []gpu.Peak, readings int) {
 	return slices.Clone(g.Peaks), g.Readings
 }
 
-// unfit returns why the task cannot use its GPUs if they have too little memory, and the smallest
-// GPU's memory. It returns "" and 0 if they have enough.
+// unfit returns why the task's GPUs have too little memory, and the memory of the smallest; "" and
+// 0 if they have enough.
 func (o *outerProcess) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
 	if l.Request == nil || l.Request.GPUMemory == 0 || len(t.GPUs) == 0 {
 		return "", 0

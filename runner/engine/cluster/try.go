@@ -13,8 +13,8 @@ type Trial struct {
 	Limit time.Duration // after which the cluster may end it; 0 for its own limit
 }
 
-// Demands returns the arguments of a launch. The error names a key that the cluster has no
-// counterpart for.
+// Demands returns the arguments of a launch. The error names a key without a counterpart on the
+// cluster.
 func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
 	a := jobRequestOf(l)
 	t.Limit = a.Limit

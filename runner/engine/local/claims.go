@@ -236,8 +236,9 @@ func (l *Local) reader() *claim.Reader {
 	return l.rivals
 }
 
-// claimAgain makes a new claim for a running attempt whose keeper, and thus claim, is gone. Claims
-// made by others in the meantime do not affect the attempt. l.mu is held, and the engine is open.
+// claimAgain makes a new claim for a running attempt whose keeper died and took the claim with it.
+// Claims made by others in the meantime do not affect the attempt. l.mu is held, and the engine is
+// open.
 func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	if len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0 {
 		return
@@ -262,8 +263,8 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	})
 }
 
-// unclaim ends the claim of an attempt that is over. The attempt's own keeper holds its claim until
-// Yield; a claim made by claimAgain ends immediately. l.mu is held.
+// unclaim ends the claim of an attempt that is over. Its own keeper holds the claim until Yield; a
+// claim made by claimAgain ends immediately. l.mu is held.
 func (l *Local) unclaim(e *entry) {
 	switch {
 	case len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0:

@@ -264,7 +264,6 @@ func (l *Local) adopt(a engine.Attempt) {
 	}
 }
 
-// handle processes a keeper's message.
 func (l *Local) handle(r *remote, m *wire.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -38,7 +38,6 @@ func (r *remote) close() {
 	<-r.gone
 }
 
-// connect starts using a connection to a keeper.
 func (l *Local) connect(c net.Conn, socket string) *remote {
 	r := &remote{link: wire.NewLink(c, l.Go), gone: make(chan struct{}), socket: socket}
 	l.start(func() {
@@ -95,8 +94,8 @@ func (l *Local) awaitExit(r *remote) {
 const socketPattern = "keeper-*.sock"
 
 // findKeepers connects to every keeper of an earlier run. A socket that nobody listens on was left
-// by a killed keeper. A socket that cannot be reached is an error: its keeper's attempts must not
-// be mistaken for orphaned ones.
+// by a killed keeper. An unreachable one is an error: its keeper's attempts must not be mistaken
+// for orphaned ones.
 func (l *Local) findKeepers() error {
 	paths, _ := filepath.Glob(filepath.Join(escape(l.Dir), socketPattern))
 	for _, path := range paths {

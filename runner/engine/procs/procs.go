@@ -270,8 +270,8 @@ func Pids(list *os.File) ([]int, error) {
 	}
 }
 
-// In returns a process of this user that uses a folder, or 0: one that works there, has a file of
-// it open, or names it in its environment.
+// In returns a process of this user that works in a folder, has a file of it open, or names it in
+// its environment; or 0.
 func In(dir string) (pid int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

@@ -194,8 +194,8 @@ func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 }
 
 // tell queries each job: qacct for how it ended, then qstat for why it cannot start. qstat comes
-// last to override qacct, which lists a failed start, too. tell ignores jobs that either of them
-// does not list.
+// last to override qacct, which also lists failed starts. tell ignores jobs that either does not
+// list.
 const tell = `for job; do qacct -j "$job"; qstat -j "$job"; done 2>/dev/null; :`
 
 // Past queries jobs one by one, as qacct requires.
@@ -210,7 +210,7 @@ var stuck = regexp.MustCompile(`^error reason\s+(\d+):\s+(?:\S+ \S+ \[\d+:\d+\]:
 // readEnds parses the output of qacct and qstat.
 func readEnds(stdout string) (rows []cluster.Row, _ error) {
 	job, account := "", map[string]string{}
-	moved := map[string]bool{} // rescheduled tasks; if one had begun, its rerun does nothing, so completing that does not count
+	moved := map[string]bool{} // rescheduled tasks; if one had begun, its rerun does nothing, so Completed does not count
 	flush := func() {
 		r, ok := ended(account)
 		task := account["jobnumber"] + " " + account["taskid"]
@@ -320,9 +320,9 @@ func (Dialect) Try(args []string) cluster.Query[string] {
 }
 
 // Exec runs a command unchanged in the foreground, without the shell that qrsh normally uses, which
-// would split its arguments. If there is no terminal, Exec tells qrsh. Otherwise, qrsh would give
-// the site's prolog a terminal, and unless the daemons' user is root, the prolog would fail to
-// start and the queue be disabled.
+// would split its arguments. If there is no terminal, it tells qrsh: otherwise, qrsh would give the
+// site's prolog one, and unless the daemons' user is root, the prolog would fail to start and the
+// queue be disabled.
 func (Dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
 	pty := "n"
 	if terminal {

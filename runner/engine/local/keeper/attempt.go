@@ -68,7 +68,7 @@ type commands struct {
 }
 
 func newAttempt(k *keeper, l *engine.Launch) *attempt {
-	if engine.Variable(l.Env, procs.UniIDName) == "" { // so that its tree can be found without any other trace
+	if engine.Variable(l.Env, procs.UniIDName) == "" { // so that its tree can be found by that alone
 		l.Env = append(l.Env, procs.UniIDName+"="+l.UniID)
 	}
 	return &attempt{
@@ -350,7 +350,6 @@ func (a *attempt) follow() {
 	}
 }
 
-// commandEnded records the end of the current command.
 func (a *attempt) commandEnded(e end) {
 	a.exit = nil
 	a.last = e.round

@@ -239,10 +239,9 @@ func (k *keeper) withdraw(l *wire.Link, m *wire.Message) {
 	}
 }
 
-// endClaimsOf ends the claims that depended on a run that is gone. Claims of live processes are
-// held until the processes end. This includes the command of a run that was killed before it could
-// name the command: the command shared the link until it executed its program, so it can be found
-// by now.
+// endClaimsOf ends the claims that depended on a run that is gone, but holds those of live
+// processes until they end. This includes the command of a run that was killed before it could name
+// it: the command shared the link until it executed its program, so it can be found by now.
 func (k *keeper) endClaimsOf(l *wire.Link) {
 	for uniID, c := range k.claims.dropRun(l) {
 		if c.fresh {

@@ -13,7 +13,7 @@ import (
 // A bug in a keeper's work for one attempt, claim or connection must not cost the statuses of all
 // the other jobs: it is logged in keeper.log, and the keeper keeps running. Work that all jobs
 // depend on, such as waiting for children, is not contained: a keeper that cannot do that should
-// die, because its jobs are then found and waited for without it.
+// die, since its jobs are then found and waited for without it.
 
 // contained runs f and reports whether it returned without a panic.
 func contained(what string, f func()) (ok bool) {
@@ -43,8 +43,8 @@ func (k *keeper) outlast(what string, f func()) {
 	})
 }
 
-// live runs an attempt to its end. If that panics, it waits for the attempt's processes, and how
-// they end is unknown.
+// live runs an attempt to its end. If that panics, it waits for the attempt's processes; how they
+// end is unknown.
 func (k *keeper) live(a *attempt) (ended *state.End) {
 	if contained("the attempt "+a.UniID, func() { ended = a.run() }) {
 		return ended

@@ -10,9 +10,9 @@ import (
 
 // A forest maps processes to attempts. Since the keeper is the subreaper of everything below it,
 // each such process descends from one of the keeper's own children. That child is the first process
-// of an attempt, or an orphan. An orphan belongs to the attempt identified by the first of these:
-// having been seen below it before, its session, the uni_id in its environment, the log it writes
-// to, and finally that no other live attempt could have started it.
+// of an attempt, or an orphan. An orphan's attempt is given by the first of these: having been seen
+// below it, its session, the uni_id in its environment, the log it writes to, and that no other
+// live attempt could have started it.
 type forest struct {
 	mu    sync.Mutex
 	roots []root

@@ -93,8 +93,8 @@ func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped 
 }
 
 // hasUnscannedOrphans reports whether there are orphans that s did not see. s must be the scan in
-// which an attempt had nothing left: a newer scan, for another attempt, may have assigned orphans
-// that s missed to this attempt.
+// which an attempt had nothing left: another attempt's newer scan may have assigned orphans that s
+// missed to this one.
 func (k *keeper) hasUnscannedOrphans(s *scan) bool {
 	return slices.ContainsFunc(k.reaper.orphans(k.children), func(pid int) bool {
 		_, seen := s.tops[pid]
@@ -120,8 +120,8 @@ func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
 	return s.table.Living(s.below, set), s
 }
 
-// endStrays ends strays once no live attempt could have left them: otherwise they would hold their
-// GPUs without an attempt to end them.
+// endStrays ends strays once no live attempt could have left them: no attempt would end them, and
+// they would hold their GPUs.
 func (k *keeper) endStrays(grace time.Duration) {
 	q := freezeTarget{k: k, find: func() ([]procs.ID, *scan) { return k.strays(true) }}
 	ids := q.freeze()

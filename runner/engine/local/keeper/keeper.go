@@ -47,7 +47,7 @@ type keeper struct {
 	oom      oomCounter
 	children *os.File // see procs.ChildList
 	null     int
-	files    int // most descriptors that this process may have; 0 if unknown
+	files    int // most descriptors of this process; 0 if unknown
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
@@ -272,7 +272,6 @@ func (k *keeper) find(uniID string) *attempt {
 	return k.attempts[uniID]
 }
 
-// launch starts an attempt.
 func (k *keeper) launch(l *engine.Launch) {
 	a := newAttempt(k, l)
 	k.mu.Lock()

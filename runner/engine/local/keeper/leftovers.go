@@ -34,7 +34,7 @@ const launcherSettle = 3 * time.Second
 // Limits are times that tests shorten, or lengthen for a busy machine.
 type Limits struct {
 	OnGPUWithin time.Duration // for processes left by a launcher to appear on a GPU
-	Served      time.Duration // the least time that a script takes to start a server for its own use, use it and end it
+	Served      time.Duration // the least time for a script to start a server for its own use, use it and end it
 	Dismissal   time.Duration // how soon after the commands such a server must have ended
 }
 
@@ -78,7 +78,6 @@ func (a *attempt) onGPU(pids []int) {
 	a.kick()
 }
 
-// orphanEnded records the end of an orphan of the attempt.
 func (a *attempt) orphanEnded(e end) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,7 +17,6 @@ func (a *attempt) suspend() {
 	_ = a.k.freezeTree(a)
 }
 
-// resume continues the attempt's processes.
 func (a *attempt) resume() {
 	a.suspended = false
 	for _, id := range a.k.members(a) {

@@ -19,7 +19,7 @@ import (
 	"gpurun/state/host"
 )
 
-// StatusFile contains the record of an attempt that has a folder, and no slot in a journal. Like a
+// StatusFile contains the record of an attempt with a folder instead of a slot in a journal. Like a
 // slot, it is written at full length before anything starts and only ever overwritten in place, so
 // that a full disk cannot lose an end. Engines may store more after the record.
 const (
@@ -31,7 +31,7 @@ const (
 // States of an attempt in its record.
 const (
 	StateOpen = "open"  // it may be running
-	StateOver = "ended" // it is over, and everything known about its end is in the record
+	StateOver = "ended" // it is over, and the record has all that is known about it
 )
 
 // A Record is an attempt's state on disk, for when neither its keeper nor its runner is left.

@@ -70,7 +70,7 @@ const (
 
 // Ops from the keeper.
 const (
-	Running    = "running" // omitted if Ended, which then includes it, follows soon
+	Running    = "running" // omitted if Ended follows soon, and then includes it
 	Step       = "step"    // the next command is running
 	Stopping   = "stopping"
 	Declined   = "declined"   // why the attempt was not asked to save its work

@@ -57,8 +57,8 @@ func (c *checkCmd) Run(a *app) error {
 	return nil
 }
 
-// judgedLater names the checks that check skips because the jobs may run on another machine; "" for
-// none.
+// judgedLater lists what only a run checks, because the jobs may run on another machine; "" for
+// nothing.
 func judgedLater(b *jobspec.Batch) string {
 	var what []string
 	if session.WantsGPU(b, func(int) bool { return true }) {

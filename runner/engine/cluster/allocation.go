@@ -15,7 +15,7 @@ type Allocation struct {
 	dialect Dialect
 
 	ID       string    // "" if gpurun is not in one
-	Restarts string    // the cluster's restart count
+	Restarts string    // the cluster's restart count, or flag
 	CPUs     int       // on this node; 0 if unknown
 	RAM      gpu.Bytes // on this node; 0 if unknown
 	Nodes    int

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 		files.LookOne = d
 	}
 	capture.Limit, capture.Most = 20*time.Second, 100
+	if d, err := time.ParseDuration(os.Getenv("TEST_CAPTURE_LIMIT")); err == nil {
+		capture.Limit = d
+	}
 	testscript.Main(m, map[string]func(){
 		"gpurun": func() { os.Exit(Main(os.Args[1:])) },
 	})
@@ -55,6 +58,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	helpers(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -68,7 +72,12 @@ func TestScripts(t *testing.T) {
 			// Under the race detector, every process would sleep for a second at exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			overdue := time.AfterFunc(4*time.Minute, func() { endProcesses(env) })
-			env.Defer(func() { overdue.Stop() })
+			env.Defer(func() {
+				overdue.Stop()
+				if text, err := os.ReadFile(filepath.Join(env.WorkDir, "overdue")); err == nil {
+					env.T().Log(string(text)) // by await, perhaps in a job
+				}
+			})
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
@@ -96,6 +105,18 @@ func TestScripts(t *testing.T) {
 			"agrees":   agrees,
 		},
 	})
+}
+
+// helpers puts the programs of testdata/bin beside gpurun, where other users can run them too.
+func helpers(t *testing.T) {
+	t.Helper()
+	gpurun, err := exec.LookPath("gpurun")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Dir(gpurun), os.DirFS("testdata/bin")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // endProcesses kills the processes of a hung script. testscript would wait as long as any process

@@ -88,7 +88,7 @@ func heard(path string) (string, error) {
 		return "", err
 	}
 	defer c.Close()
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	b, err := io.ReadAll(c)
 	return string(b), err
 }

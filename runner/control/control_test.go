@@ -115,7 +115,7 @@ func TestSilentPeerBlocksNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if _, err := Do(ctx, dir, Request{Op: OpStatus}); err != nil {
 		t.Error(err)
@@ -132,7 +132,7 @@ func TestServerDropsInvalidRequests(t *testing.T) {
 	}
 	defer c.Close()
 	c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
-	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	c.SetReadDeadline(time.Now().Add(time.Minute))
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("got %d bytes, %v; want the connection closed", n, err)
 	}

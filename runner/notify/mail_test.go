@@ -94,7 +94,7 @@ func TestMailIsDelivered(t *testing.T) {
 				t.Fatal(bad)
 			}
 			o.Notification = news()
-			ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 			if c.answer == "hang" {
 				stop()
 				ctx, stop = context.WithTimeout(context.Background(), 100*time.Millisecond)

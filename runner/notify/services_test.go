@@ -76,7 +76,7 @@ func TestServicesHideTheURL(t *testing.T) {
 				t.Fatalf("%s: %+v, %s", service, o, bad)
 			}
 			o.Notification = news()
-			ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 			if path == "hang" {
 				stop()
 				ctx, stop = context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -71,7 +71,7 @@ func killMarked(mark string) {
 func noneLeft(t testing.TB, mark string) {
 	t.Helper()
 	var left []process
-	for limit := allow(10 * time.Second); !limit.over(time.Now()); time.Sleep(20 * time.Millisecond) {
+	for limit := allow(patience); !limit.over(time.Now()); time.Sleep(20 * time.Millisecond) {
 		if left = marked(mark); len(left) == 0 {
 			return
 		}

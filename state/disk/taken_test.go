@@ -115,8 +115,10 @@ func TestNothingStartsAfterLedgerWasChanged(t *testing.T) {
 	if err := errors.Join(os.WriteFile(path+".new", nil, 0o644), os.Rename(path+".new", path)); err != nil {
 		t.Fatal(err)
 	}
-	for s.Failure() == nil { // the syncer checks on its own
-		time.Sleep(time.Millisecond)
+	for end := time.Now().Add(time.Minute); s.Failure() == nil; time.Sleep(time.Millisecond) { // the syncer checks on its own
+		if time.Now().After(end) {
+			t.Fatal("the syncer has not noticed that somebody replaced the ledger")
+		}
 	}
 	if _, err := s.Append(0, state.Fact{Kind: state.KindEnd, Key: "a", State: state.Succeeded}); err != nil {
 		t.Errorf("an end: %v", err)

@@ -32,7 +32,7 @@ jobs:
 func TestRealNodesListFreeGPUs(t *testing.T) {
 	b := sgeSite.New(t, "jobs: []")
 	sgeSite.Take(b, "3")
-	b.Until("its GPUs are listed as taken", 30*time.Second, func() bool {
+	b.Until("its GPUs are listed as taken", time.Minute, func() bool {
 		nodes, err := sgeSite.Dialect.Nodes().Run()
 		return err == nil && len(nodes) == 1 && nodes[0].GPUs == 4 && nodes[0].Used == 3
 	})

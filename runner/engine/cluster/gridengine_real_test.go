@@ -181,7 +181,7 @@ var sgeWaiting = []Fate{
 		Meet: func(b *Bench) {
 			id := b.JobID("held")
 			b.Command("qhold", id)
-			b.Until("the reason is shown", 30*time.Second, func() bool { return strings.Contains(b.Run("status"), "held") })
+			b.Until("the reason is shown", time.Minute, func() bool { return strings.Contains(b.Run("status"), "held") })
 			b.Command("qrls", id)
 		},
 	},

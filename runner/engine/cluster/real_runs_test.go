@@ -278,7 +278,7 @@ jobs:
 	b.Cleanup(func() { b.Cluster("start") })
 	began := time.Now()
 	b.Write("go", "")
-	b.Until("a has ended", 20*time.Second, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
+	b.Until("a has ended", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
 	b.Until("it says what is wrong", time.Minute, func() bool {
 		said := b.Run("status")
 		return strings.Contains(said, s.Engine+": ") || strings.Contains(said, s.Engine+" does not answer")
@@ -402,7 +402,7 @@ jobs:
 					return len(answers) > 0 && b.Read(strings.TrimPrefix(answers[0], b.Dir)) != ""
 				})
 			}
-			b.Until("the cluster has none left", 20*time.Second, func() bool { return s.Left() == "" })
+			b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" })
 		})
 	}
 }

@@ -194,7 +194,7 @@ func (s *Site) standStill(b *Bench, name string) (pid int) {
 		b.Fatal(err)
 	}
 	b.Command(append(s.Suspend[0], b.JobID(name))...)
-	b.Until(name+" stands still", 30*time.Second, func() bool { return in(pid, still) })
+	b.Until(name+" stands still", time.Minute, func() bool { return in(pid, still) })
 	return pid
 }
 
@@ -207,7 +207,7 @@ func (s *Site) Suspended(t *testing.T) {
 			pid := s.standStill(b, "suspended")
 			b.Until("it says so", time.Minute, func() bool { return strings.Contains(b.Run("status"), "suspended by the cluster") })
 			b.Command(append(s.Suspend[1], b.JobID("suspended"))...)
-			b.Until("it goes on", 30*time.Second, func() bool { return !in(pid, still) })
+			b.Until("it goes on", time.Minute, func() bool { return !in(pid, still) })
 			b.Until("it says no more", time.Minute, func() bool { return !strings.Contains(b.Run("status"), "suspended by the cluster") })
 			b.Write("go", "")
 		},

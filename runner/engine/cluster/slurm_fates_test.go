@@ -59,7 +59,7 @@ var slurmWaiting = []Fate{
 		Meet: func(b *Bench) {
 			id := b.JobID("held")
 			b.Command("scontrol", "hold", id)
-			b.Until("the reason is shown", 30*time.Second, func() bool { return strings.Contains(b.Run("status"), "JobHeld") })
+			b.Until("the reason is shown", time.Minute, func() bool { return strings.Contains(b.Run("status"), "JobHeld") })
 			b.Command("scontrol", "release", id)
 		},
 	},
@@ -88,7 +88,7 @@ var slurmWaiting = []Fate{
 		Job: "{name: closed, gpus: 1, run: 'true'}", Want: []state.Phase{state.Succeeded},
 		Meet: func(b *Bench) {
 			b.Command(slurmSite.Shut[0]...)
-			b.Until("the reason is shown", 30*time.Second, func() bool { return strings.Contains(b.Run("status"), "PartitionDown") })
+			b.Until("the reason is shown", time.Minute, func() bool { return strings.Contains(b.Run("status"), "PartitionDown") })
 			b.Command(slurmSite.Shut[1]...)
 		},
 	},

@@ -41,16 +41,19 @@ func TestSuspendedAttemptContinuesToSave(t *testing.T) {
 	}
 	asked, over := make(chan *wire.Message), make(chan struct{})
 	go func() {
-		until := func(is func() bool) {
-			for limit := time.Now().Add(10 * time.Second); !is() && time.Now().Before(limit); {
-				time.Sleep(10 * time.Millisecond)
+		until := func(what string, is func() bool) {
+			for limit := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(limit) {
+					t.Errorf("still not: %s", what)
+					return
+				}
 			}
 		}
 		var text []byte
-		until(func() bool { text, _ = os.ReadFile(filepath.Join(dir, "up")); return len(text) > 0 })
+		until("the job runs", func() bool { text, _ = os.ReadFile(filepath.Join(dir, "up")); return len(text) > 0 })
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 		asked <- &wire.Message{Op: wire.Suspend}
-		until(func() bool { s, _ := host.StatOf(pid); return s.State == 'T' })
+		until("the job is suspended", func() bool { s, _ := host.StatOf(pid); return s.State == 'T' })
 		asked <- &wire.Message{Op: wire.Save, Why: state.WhyResize, Signal: "USR1", Wait: 10 * time.Second}
 		for {
 			select {

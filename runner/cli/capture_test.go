@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"gpurun/jobspec"
 )
 
@@ -47,6 +49,13 @@ func capturing(dir string, args ...string) *exec.Cmd {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+dir, "CAPTURE_TEST="+dir)
 	return cmd
+}
+
+// withoutRaceDetector is the script command that does the same for the rest of a script.
+func withoutRaceDetector(ts *testscript.TestScript, _ bool, _ []string) {
+	path, err := unracedPath()
+	ts.Check(err)
+	ts.Setenv("PATH", filepath.Dir(path)+":"+ts.Getenv("PATH"))
 }
 
 // unraced makes a capture use gpurun without the race detector, which would slow the start of each

@@ -95,6 +95,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":   exits,
+			"unraced": withoutRaceDetector,
 			"waitfor": waitFor,
 			"driver":  standInDriver(t),
 			"ask":     ask,

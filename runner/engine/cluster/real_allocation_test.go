@@ -58,7 +58,12 @@ jobs:
 	b.Write("script", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" --force jobs.yaml\n")
 	id, out := in("script", s.Limit...)
 	b.Wait("long.up")
-	b.Until("the short jobs have run", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 6 })
+	b.Until("the short jobs have run", time.Minute, func() bool {
+		if strings.Contains(said(out), "stopping running jobs") {
+			b.Fatalf("it was warned before the short jobs have run:\n%s", said(out))
+		}
+		return len(strings.Fields(b.Read("journal"))) == 6
+	})
 	if testing.Short() && s.Warn != nil {
 		b.Command(append(slices.Clone(s.Warn), id)...)
 	}

@@ -38,7 +38,7 @@ type Site struct {
 	Fail          func(b *Bench, node string)    // makes the cluster report that job "done" failed on a node, before its record is seen
 	Told          func(b *Bench) map[string]Told // the cluster's records of past tasks, by their names
 	Submit        []string                       // command that submits a script with two GPUs and one CPU
-	Limit, Warn   []string                       // arguments for the shortest time limit, with a warning before its end; command that warns a job
+	Limit, Warn   []string                       // arguments for a time limit of a few minutes at most, with a warning before its end; command that warns a job
 	Keys          string                         // additional keys in the setting cluster, for Running
 	Running       []Fate                         // fates of a running job, in addition to Usual,
 	Queued        []Fate                         // of a waiting job,
@@ -69,17 +69,28 @@ func (s *Site) clear(b *Bench) {
 	s.Tend()
 	b.Until("the cluster is empty", 2*time.Minute, func() bool {
 		Quietly(s.End...)
-		return s.Left() == ""
+		return s.listed() == ""
 	})
 }
 
-// Left returns the waiting and running jobs.
-func (s *Site) Left() string {
+func (s *Site) listed() string {
 	out, err := exec.Command(s.Listed[0], s.Listed[1:]...).Output()
 	if err != nil {
 		return "? " + err.Error()
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// Left returns the waiting and running jobs. A job that is over is completing for Slurm until its
+// node has said so, and a busy node is asked again only after a minute.
+func (s *Site) Left() string {
+	left := ""
+	for line := range strings.Lines(s.listed()) {
+		if !strings.Contains(line, " COMPLETING ") {
+			left += line
+		}
+	}
+	return strings.TrimSpace(left)
 }
 
 // left returns the number of these tasks.

@@ -27,7 +27,8 @@ var slurmSite = Site{
 	Fail:   down,
 	Told:   ended,
 	Submit: []string{"sbatch", "--parsable", "-c", "1", "--mem=1G", "--gres=gpu:2"},
-	Limit:  []string{"-t", "1", "--signal=B:TERM@45"}, Warn: []string{"scancel", "--batch", "--signal=TERM"},
+	// Slurm warns up to half a minute early: with less time, it may do so before any job has started.
+	Limit: []string{"-t", "3", "--signal=B:TERM@45"}, Warn: []string{"scancel", "--batch", "--signal=TERM"},
 	Running: slurmFates,
 }
 

@@ -32,7 +32,7 @@ func TestDriverIsReinitialized(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `settings: {poll: 1s}
 jobs:
-  - {name: first, gpu_memory: 20GiB, gpus: 2, run: ": >DIR/up; until test -e DIR/go; do sleep 0.05; done"}
+  - {name: first, gpu_memory: 20GiB, gpus: 2, run: ": >DIR/up; while test -d DIR && ! test -e DIR/go; do sleep 0.05; done"}
   - {name: second, gpu_memory: 20GiB, run: "true"}
 `)
 	r := d.run()
@@ -83,7 +83,7 @@ func TestPlanRefusesImpossibleJobs(t *testing.T) {
 func TestPeakAndNewProcessAreNoticed(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `jobs:
-  - {name: train, gpu_ids: [0], gpu_memory: 1GiB, run: "echo $$ >DIR/pid; until test -e DIR/go; do sleep 0.05; done; echo CUDA out of memory; exit 1"}
+  - {name: train, gpu_ids: [0], gpu_memory: 1GiB, run: "echo $$ >DIR/pid; while test -d DIR && ! test -e DIR/go; do sleep 0.05; done; echo CUDA out of memory; exit 1"}
 `)
 	d.behaves("")
 	r := d.run()

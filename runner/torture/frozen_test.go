@@ -63,7 +63,7 @@ func TestRunContinuesIfDriverHangsInKernel(t *testing.T) {
 	t.Parallel()
 	l := batch(t, `settings: {poll: 1s, max_wait: 15s}
 jobs:
-  - {name: first, gpus: 2, gpu_memory: 1GiB, run: ": >DIR/up; until test -e DIR/go; do sleep 0.05; done"}
+  - {name: first, gpus: 2, gpu_memory: 1GiB, run: ": >DIR/up; while test -d DIR && ! test -e DIR/go; do sleep 0.05; done"}
   - {name: train, gpus: 1, gpu_memory: 1GiB, run: "true"}
   - {name: other, needs: [first], gpus: 0, run: "sleep 2"}
 `)

@@ -23,7 +23,7 @@ jobs:
     log: a.log
     run: |
       echo "output of $GPURUN_UNI_ID"
-      until test -e go; do sleep 0.02; done
+      while test -d $PWD && ! test -e go; do sleep 0.02; done
       exit 3
 `)
 	log := filepath.Join(dir, "a.log")

@@ -69,7 +69,7 @@ func TestStrayJobIsEndedAndNotRetried(t *testing.T) {
 			t.Parallel()
 			d := onDriver(t, `settings: {poll: 1s, grace: 2s}
 jobs:
-  - {name: train, gpu_ids: [0], gpu_memory: 1GiB, retry: 3`+c.allow+`, run: "echo $$ >DIR/pid; until test -e DIR/go; do sleep 0.05; done"}
+  - {name: train, gpu_ids: [0], gpu_memory: 1GiB, retry: 3`+c.allow+`, run: "echo $$ >DIR/pid; while test -d DIR && ! test -e DIR/go; do sleep 0.05; done"}
   - {name: both, gpus: 2, gpu_memory: 1GiB, run: "true"}
 `)
 			r := d.run()

@@ -75,7 +75,7 @@ func TestManyClaimsAllCount(t *testing.T) {
 			// Simulated jobs allocate memory gradually. Until then, only their claims reserve it.
 			many := lane("many", `settings: {max_concurrent: 100}
 jobs:
-  - {name: "j{i}", matrix: {i: "1..100"}, gpus: 1, share: true, cpus: 0, gpu_memory: 240MiB, run: "echo up >> DIR/up; until test -e DIR/go; do sleep 0.1; done"}
+  - {name: "j{i}", matrix: {i: "1..100"}, gpus: 1, share: true, cpus: 0, gpu_memory: 240MiB, run: "echo up >> DIR/up; while test -d DIR && ! test -e DIR/go; do sleep 0.1; done"}
 `)
 			one := lane("one", `jobs:
   - {name: big, gpus: 1, share: true, gpu_memory: 2GiB, run: "test -e DIR/go"}

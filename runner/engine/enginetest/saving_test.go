@@ -15,21 +15,21 @@ import (
 // that runs them catches no signal unless specified, but a child of it does.
 var saving = []test{
 	{"a handler that exits", func(b *bench) {
-		l, _, _ := b.saver(`bash -c 'trap "echo saved; exit 4" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done'; exit $?`, "echo second")
+		l, _, _ := b.saver(`bash -c 'trap "echo saved; exit 4" USR1; echo $$ >$DIR/fifo; while test -d $DIR; do sleep 0.02; done'; exit $?`, "echo second")
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", patience)
 		b.announced(l.UniID, state.WhyResize)
 		b.expect(b.end(l.UniID), outcome{Exit: 4, Why: state.WhyResize})
 		b.logged(l, "saved\n")
 	}},
 	{"a handler that exits with 0", func(b *bench) {
-		l, _, child := b.saver(`trap "exit 0" USR1; (trap : USR1; while :; do sleep 1000; done) & echo $! >$DIR/fifo; while :; do sleep 0.02; done`, "echo second")
+		l, _, child := b.saver(`trap "exit 0" USR1; (trap : USR1; while :; do sleep 1000; done) & echo $! >$DIR/fifo; while test -d $DIR; do sleep 0.02; done`, "echo second")
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", time.Hour)
 		b.expect(b.end(l.UniID), outcome{Why: state.WhyResize})
 		b.logged(l, "") // no further command starts
 		gone(b.t, child)
 	}},
 	{"a handler that continues", func(b *bench) {
-		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
+		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while test -d $DIR; do sleep 0.02; done`)
 		l.Grace = patience
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond)
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond) // once is enough
@@ -50,7 +50,7 @@ var saving = []test{
 		b.expect(b.end(l.UniID), outcome{})
 	}},
 	{"stopped meanwhile", func(b *bench) {
-		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
+		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while test -d $DIR; do sleep 0.02; done`)
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", time.Hour)
 		b.announced(l.UniID, state.WhyResize)
 		b.engine.Stop(l.UniID, state.WhyCancelled, engine.Kill)
@@ -62,7 +62,7 @@ var saving = []test{
 	}},
 	{"without its runner", func(b *bench) {
 		b = newBench(b.t, b.kind)
-		l, r, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
+		l, r, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while test -d $DIR; do sleep 0.02; done`)
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", 500*time.Millisecond)
 		b.announced(l.UniID, state.WhyResize)
 		if err := b.engine.Close(); err != nil {

@@ -38,7 +38,7 @@ var trees = []test{
 		b.adopt(busy, r)
 		idle := b.launch("sleep 1000")
 		b.start(idle)
-		daemons := b.launch("setsid sh -c 'while :; do :; done' & sleep 1000")
+		daemons := b.launch("setsid sh -c 'while test -d $DIR; do :; done' & sleep 1000")
 		b.start(daemons)
 		b.goOn(busy)
 		deadline := time.Now().Add(patience)

@@ -278,7 +278,7 @@ func TestJobOutlivesKeeperAndRunner(t *testing.T) {
 // A job that was saving its work when keeper and runner were killed still gets its time for that,
 // and is stopped then.
 func TestSavingJobIsStoppedAfterKills(t *testing.T) {
-	s := newScene(t, "trap 'echo saved' USR1; while :; do sleep 0.02; done")
+	s := newScene(t, "trap 'echo saved' USR1; while test -d $PWD; do sleep 0.02; done")
 	s.launch.Shell = []string{"bash", "-c"}
 	s.start()
 	for !procs.Catches(s.run.PID, unix.SIGUSR1) {
@@ -303,7 +303,7 @@ func TestSavingJobIsStoppedAfterKills(t *testing.T) {
 // Without keeper and runner, a timeout still applies, with the job's own signal, even if only the
 // next runner can send it.
 func TestTimeoutComesWithoutKeeperAndRunner(t *testing.T) {
-	s := newScene(t, "trap 'echo saved; exit' USR1; while :; do sleep 0.02; done")
+	s := newScene(t, "trap 'echo saved; exit' USR1; while test -d $PWD; do sleep 0.02; done")
 	s.launch.Shell = []string{"bash", "-c"}
 	s.launch.Timeout, s.launch.TimeoutSignal = 1500*time.Millisecond, &engine.TimeoutSignal{Signal: "USR1", Grace: time.Hour}
 	s.start()

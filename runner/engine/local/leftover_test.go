@@ -139,7 +139,7 @@ func TestKilledServerIsNoFailure(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(servedEnv, c.served)
-			s := newScene(t, "("+c.server+"; echo up >fifo; while :; do sleep 0.05; done) & read x <fifo; kill $!")
+			s := newScene(t, "("+c.server+"; echo up >fifo; while test -d $PWD; do sleep 0.05; done) & read x <fifo; kill $!")
 			s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
 			s.start()
 			pid := s.background().PID

@@ -34,7 +34,7 @@ func TestSuspendedAttemptContinuesToSave(t *testing.T) {
 	l := &engine.Launch{
 		Identity: engine.Identity{UniID: "u", Job: "j", Dir: dir, Grace: time.Second},
 		Command: engine.Command{
-			Commands: []string{"trap 'sleep 0.1; exit 7' USR1; echo $$ >up.new; mv up.new up; while :; do sleep 0.05; done"},
+			Commands: []string{"trap 'sleep 0.1; exit 7' USR1; echo $$ >up.new; mv up.new up; while test -d $PWD; do sleep 0.05; done"},
 			Env:      os.Environ(), WorkDir: dir,
 		},
 		Output: engine.Output{Stdout: filepath.Join(dir, "log"), Stderr: filepath.Join(dir, "log")},

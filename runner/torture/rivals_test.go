@@ -32,7 +32,7 @@ var rivals = []struct {
 	{"killed", func(_ *crowd, _ *lane, r *runner) { r.signal(syscall.SIGKILL) }, 0, 0},
 	{"toggling files", func(c *crowd, l *lane, r *runner) {
 		r.signal(syscall.SIGKILL)
-		toggle := exec.Command("sh", "-c", "while :; do : >a.claim; : >b.wish; rm a.claim b.wish; done")
+		toggle := exec.Command("sh", "-c", "while test -d $PWD; do : >a.claim; : >b.wish; rm a.claim b.wish; done")
 		toggle.Dir, toggle.Env = l.claims(), []string{c.mark}
 		c.beside(toggle, l)
 	}, 0, 0},

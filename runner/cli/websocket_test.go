@@ -98,7 +98,12 @@ func stranger(f func() (string, error)) (got string, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // without Unlock, so the thread ends with this goroutine
+		runtime.LockOSThread()                    // without Unlock, so the thread ends with this goroutine
+		if syscall.Gettid() == syscall.Getpid() { // the main thread never ends, and would make this process another user's
+			got, err = stranger(f)
+			runtime.UnlockOSThread()
+			return
+		}
 		const nobody = 65534
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
 			err = errno

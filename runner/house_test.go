@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -129,6 +130,29 @@ func TestOnlyMainExits(t *testing.T) {
 			t.Errorf("%s calls os.Exit", path)
 		}
 	})
+}
+
+// make check tests CALC without the race detector.
+func TestPackagesWithoutRaceDetectorStartNoGoroutines(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	calc := regexp.MustCompile(`(?m)^CALC +:= (.*)$`).FindSubmatch(makefile)
+	if err != nil || calc == nil {
+		t.Fatalf("no CALC in the Makefile: %v", err)
+	}
+	starts, seen := regexp.MustCompile(`(?m)^\s*go \w|\.Go\(`), 0
+	eachSource(t, func(path string, src []byte) {
+		dir := "./" + filepath.Dir(strings.TrimPrefix(path, "../"))
+		for _, p := range strings.Fields(string(calc[1])) {
+			if tree, all := strings.CutSuffix(p, "/..."); dir == tree || all && strings.HasPrefix(dir, tree+"/") {
+				if seen++; starts.Match(src) {
+					t.Errorf("%s starts a goroutine: remove its package from CALC in the Makefile", path)
+				}
+			}
+		}
+	})
+	if seen < 100 {
+		t.Errorf("only %d files of CALC", seen)
+	}
 }
 
 func eachSource(t *testing.T, f func(path string, src []byte)) {

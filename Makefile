@@ -101,7 +101,7 @@ fuzz:
 		$(GO) test -c -fuzz . -o $$dir/fuzz $$pkg || exit 1; \
 		for f in $$(cd $$pkg && $$dir/fuzz -test.list '^Fuzz'); do \
 			echo "fuzz $$pkg $$f $(FUZZTIME)"; \
-			(cd $$pkg && $$dir/fuzz -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 10x -test.parallel 2 -test.fuzzcachedir $$cache/$$pkg) >$$dir/out 2>&1 \
+			(cd $$pkg && $$dir/fuzz -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 10x -test.parallel $(if $(filter 1s,$(FUZZTIME)),1,2) -test.fuzzcachedir $$cache/$$pkg) >$$dir/out 2>&1 \
 				|| { grep -q '^    context deadline exceeded$$' $$dir/out && ! grep -q 'Failing input' $$dir/out; } \
 				|| { cat $$dir/out; exit 1; }; \
 		done; \

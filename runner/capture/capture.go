@@ -16,12 +16,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"gpurun/jobspec/source"
 )
 
 // Config tells the host which programs to run and which of their commands to record.
@@ -177,16 +177,14 @@ var programs = strings.Fields("python python2 python3 python3.6 python3.7 python
 	"docker nvidia-docker podman apptainer singularity conda mamba micromamba wandb julia Rscript")
 
 var (
-	condaName  = regexp.MustCompile(`^(?:conda|mamba|micromamba)$`) // its run command is recorded, but activate changes the launcher's shell
-	pythonName = regexp.MustCompile(`^(?:python|pypy)[0-9.]*$`)
+	condaName  = source.Regexp(`^(?:conda|mamba|micromamba)$`) // its run command is recorded, but activate changes the launcher's shell
+	pythonName = source.Regexp(`^(?:python|pypy)[0-9.]*$`)
 	// launcherPython matches the arguments of Python calls that are part of the launcher: inline code,
 	// tools, and queries such as --version.
-	launcherPython = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:-[WX] \S+ |-\S+ )*(?:-[A-Za-z]{0,2}c(?: |$)|(?:-V|-h|--version|--help)(?: |$)|(?:-m |/\S*/)(?:pip3?|conda|mamba|venv|ensurepip|virtualenv|site|sysconfig|json\.tool|http\.server|compileall|zipfile|tarfile|base64|timeit|simple_hypersearch)(?: |$))`)
-	})
+	launcherPython = source.Regexp(`^(?:-[WX] \S+ |-\S+ )*(?:-[A-Za-z]{0,2}c(?: |$)|(?:-V|-h|--version|--help)(?: |$)|(?:-m |/\S*/)(?:pip3?|conda|mamba|venv|ensurepip|virtualenv|site|sysconfig|json\.tool|http\.server|compileall|zipfile|tarfile|base64|timeit|simple_hypersearch)(?: |$))`)
 )
 
-func python(path string) bool { return pythonName.MatchString(filepath.Base(path)) }
+func python(path string) bool { return pythonName().MatchString(filepath.Base(path)) }
 
 // names returns the program names that gpurun stands in for.
 func (h *host) names() []string {

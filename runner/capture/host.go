@@ -227,7 +227,7 @@ func (h *host) real(x *held) bool {
 	k, script := min(len(argv), len(l)), strings.HasSuffix(x.Record.Stdin, " (deleted)") && (len(argv) == 1 || argv[1] == "-") // standard input is a here-document
 	a, b := argv[len(argv)-k:], l[len(l)-k:]
 	return x.PID == h.launcher && !h.Proof && filepath.Base(a[0]) == filepath.Base(b[0]) && slices.Equal(a[1:], b[1:]) ||
-		match(h.Run, argv) || !h.Proof && !match(h.Record, argv) && (script || condaName.MatchString(filepath.Base(argv[0])) && !slices.Contains(argv[1:min(2, len(argv))], "run") || python(argv[0]) && launcherPython().MatchString(strings.Join(argv[1:], " ")))
+		match(h.Run, argv) || !h.Proof && !match(h.Record, argv) && (script || condaName().MatchString(filepath.Base(argv[0])) && !slices.Contains(argv[1:min(2, len(argv))], "run") || python(argv[0]) && launcherPython().MatchString(strings.Join(argv[1:], " ")))
 }
 
 // reap collects ended processes and starts the jobs that waited for them. It reports whether it did

@@ -6,13 +6,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpurun/jobspec/fold"
+	"gpurun/jobspec/source"
 	"gpurun/runner/engine"
 	"gpurun/state/redact"
 )
@@ -29,16 +28,14 @@ type Mapping struct {
 }
 
 var (
-	cudaDevice = regexp.MustCompile(`\bcuda:\d+\b`)
-	gpuOption  = regexp.MustCompile(`^--?(?:gpu|gpus_id|gpu[_-]?ids?|gpu[_-]index)(?:=(.*))?$`)
-	processes  = regexp.MustCompile(`^--(nproc[_-]per[_-]node|num_gpus|num_processes)(?:=(\d+))?$`)
-	dockerName = regexp.MustCompile(`^(?:\S*/)?(?:docker|podman|nvidia-docker)$`)
-	dockerFlag = regexp.MustCompile(`^(?:-[ditqP]+|--(?:detach|interactive|tty|rm|init|privileged|read-only|no-healthcheck|oom-kill-disable|publish-all|quiet)|--.*=.*)$`)
-	gpuList    = regexp.MustCompile(`^\d{1,2}(?:,\d{1,2})*$`)
+	cudaDevice = source.Regexp(`\bcuda:\d+\b`)
+	gpuOption  = source.Regexp(`^--?(?:gpu|gpus_id|gpu[_-]?ids?|gpu[_-]index)(?:=(.*))?$`)
+	processes  = source.Regexp(`^--(nproc[_-]per[_-]node|num_gpus|num_processes)(?:=(\d+))?$`)
+	dockerName = source.Regexp(`^(?:\S*/)?(?:docker|podman|nvidia-docker)$`)
+	dockerFlag = source.Regexp(`^(?:-[ditqP]+|--(?:detach|interactive|tty|rm|init|privileged|read-only|no-healthcheck|oom-kill-disable|publish-all|quiet)|--.*=.*)$`)
+	gpuList    = source.Regexp(`^\d{1,2}(?:,\d{1,2})*$`)
 	// Variables that a shell, make or Slurm sets or drops by itself.
-	ownName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NV_GPU)$`)
-	})
+	ownName = source.Regexp(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NV_GPU)$`)
 )
 
 // renumber renumbers a list of GPUs from 0, and returns their number.
@@ -59,7 +56,7 @@ const jobDevices, jobDevicesInShell = `"device=$CUDA_VISIBLE_DEVICES"`, `"\"devi
 // number, or 0 for all.
 func container(words, env []string) (out []string, gpus int) {
 	i := slices.Index(words, "run") + 1
-	if !dockerName.MatchString(words[0]) || i == 0 {
+	if !dockerName().MatchString(words[0]) || i == 0 {
 		return words, 0
 	}
 	out = slices.Clip(words[:i])
@@ -69,7 +66,7 @@ func container(words, env []string) (out []string, gpus int) {
 	}
 	for i < len(words) && strings.HasPrefix(words[i], "-") { // words after the image are for the container
 		option := words[i:min(i+2, len(words))]
-		if dockerFlag.MatchString(words[i]) {
+		if dockerFlag().MatchString(words[i]) {
 			option = option[:1]
 		}
 		i += len(option)
@@ -100,14 +97,14 @@ func container(words, env []string) (out []string, gpus int) {
 func argv(words, env []string) (out []string, gpus int) {
 	words, gpus = container(words, env)
 	for i := 0; i < len(words); i++ {
-		w := cudaDevice.ReplaceAllString(words[i], "cuda:0")
-		if g := gpuOption.FindStringSubmatch(w); g != nil && gpuList.MatchString(g[1]) {
+		w := cudaDevice().ReplaceAllString(words[i], "cuda:0")
+		if g := gpuOption().FindStringSubmatch(w); g != nil && gpuList().MatchString(g[1]) {
 			list := ""
 			list, gpus = renumber(g[1])
 			w = strings.TrimSuffix(w, g[1]) + list
-		} else if i > 0 && gpuList.MatchString(w) && gpuOption.MatchString(words[i-1]) {
+		} else if i > 0 && gpuList().MatchString(w) && gpuOption().MatchString(words[i-1]) {
 			w, gpus = renumber(w)
-		} else if g := processes.FindStringSubmatch(w); g != nil && (g[1][:2] == "np" || words[0] == "deepspeed" || words[0] == "accelerate") {
+		} else if g := processes().FindStringSubmatch(w); g != nil && (g[1][:2] == "np" || words[0] == "deepspeed" || words[0] == "accelerate") {
 			gpus, _ = strconv.Atoi(cmp.Or(g[2], words[min(i+1, len(words)-1)]))
 		} else if words[0] == "deepspeed" && w == "--include" && i+1 < len(words) {
 			i++

@@ -11,12 +11,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/jobspec/source"
 	"gpurun/runner/engine"
 )
 
@@ -256,9 +256,7 @@ func (h *host) changes() (list []Change) {
 }
 
 // interpreterPath matches interpreter paths in a script.
-var interpreterPath = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:~|\$HOME|[A-Za-z0-9_.-]+)?/[A-Za-z0-9_./+-]*bin/(?:python[0-9.]*|pypy[0-9.]*|torchrun|accelerate|deepspeed)`)
-})
+var interpreterPath = source.Regexp(`(?:~|\$HOME|[A-Za-z0-9_.-]+)?/[A-Za-z0-9_./+-]*bin/(?:python[0-9.]*|pypy[0-9.]*|torchrun|accelerate|deepspeed)`)
 
 // interpreters returns the files that a recorder covers: those on PATH, in environments, named
 // by the launcher or --record, or seen in an earlier attempt.

@@ -241,7 +241,7 @@ func Supersedes(here *state.Record, there *state.Fact) string {
 	case here.State == state.Succeeded:
 		return Already[control.OpDone]
 	}
-	return "tried again here since, so it will rerun"
+	return "a later attempt here did not succeed, so it will rerun"
 }
 
 // keeps returns why a request leaves a job unchanged, or "".

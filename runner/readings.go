@@ -172,7 +172,7 @@ func (l *loop) quarantine(a sched.Quarantine) {
 func (l *loop) warnOfGPUs(s gpu.Observation) {
 	w := &l.warnings
 	if s.Err != "" && !w.blind {
-		l.say("cannot read the GPUs, so no more jobs start on them until it works again: " + s.Err)
+		l.say("cannot read the GPUs, so no more jobs start on them until the readings work again: " + s.Err)
 	}
 	w.blind = s.Err != ""
 	for _, r := range s.Readings {

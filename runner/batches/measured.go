@@ -151,7 +151,7 @@ func (m *measurement) others(given []map[string]string, paths []string) (verdict
 				continue
 			}
 		}
-		words = append(words, cmp.Or(strings.TrimSpace(ParamFlags(params)), "the job file's own"))
+		words = append(words, cmp.Or(strings.TrimSpace(ParamFlags(params)), "the job file's defaults"))
 	}
 	if len(words) > 1 || len(given[0]) > 0 {
 		m.note = "values: " + strings.Join(words, "; ")

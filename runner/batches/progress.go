@@ -55,7 +55,7 @@ func (s *Progress) ended(ref *Ref) (meanwhile bool) {
 
 // Forgotten is the phase of forgotten jobs in a live run: they have ended in it, and run in the
 // next one.
-const Forgotten state.Phase = "forgotten, for the next run"
+const Forgotten state.Phase = "forgotten, will rerun next time"
 
 // A Progress is a status with details for display.
 type Progress struct {

@@ -16,7 +16,7 @@ import (
 // longer exist; else "". If the files could not be read, unread sets ref.Batch from the ledgers.
 func (ref *Ref) unread() string {
 	if ref.Batch != nil && len(ref.Batch.Params) == 0 && len(ref.run.Params) > 0 {
-		return ref.Name() + " no longer accepts" + ParamFlags(ref.run.Params) + "; showing its own values"
+		return ref.Name() + " no longer accepts" + ParamFlags(ref.run.Params) + "; showing the values in the job file"
 	}
 	if ref.Batch != nil {
 		return ""

@@ -210,7 +210,7 @@ func (h *host) compare(r *Record) {
 		path := pathIn(r.Dir, w[strings.IndexByte(w, '=')+1:])
 		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() && !h.Proof {
 			if old, ok := h.named[path]; ok && !old.Equal(fi.ModTime()) {
-				note(&h.report.Warnings, "the launcher changes "+w+" between commands that name it, but all jobs get the same file: write one for each")
+				note(&h.report.Warnings, "the launcher changes "+w+" between commands that use it, but all jobs get the same file: write one file for each job")
 			}
 			h.named[path] = fi.ModTime()
 		}

@@ -202,7 +202,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		run, k := fold.Words(words), slices.Index(words, jobDevices)
 		switch {
 		case k >= 0 && gpus == 0:
-			note(&m.left, "containers get all GPUs: now each gets the one GPU of its job; set gpus for more")
+			note(&m.left, "commands give their containers all GPUs: now each gets the one GPU of its job; set gpus for more")
 		case k >= 0:
 			note(&m.left, "commands select GPUs for their containers: now each gets the GPUs of its job")
 		case !slices.Equal(words, r.Argv):

@@ -123,7 +123,7 @@ func (h *host) write(x *held, p *pane, text string) {
 	p.line, p.used = text[end:], p.used || end > 0
 	for line := range strings.Lines(lines) {
 		if p.inside != "" {
-			h.refuse(x, "it types in "+p.inside+" (run its commands directly)")
+			h.refuse(x, "it types into "+p.inside+" (run its commands directly)")
 		}
 		p.inside = strings.TrimSpace(interactive().FindString(line))
 	}
@@ -144,7 +144,7 @@ func (h *host) unread() {
 			_, _ = p.keys.Read(text)
 		}
 		if line, _, _ := strings.Cut(string(text)+p.line, "\n"); line != "" {
-			why := "before that, the shell ended or another program kept running"
+			why := "the shell had exited or another program was still running"
 			if n == 0 {
 				why = "it does not press Enter"
 			}
@@ -160,7 +160,7 @@ func (h *host) close(x *held, list []*pane) {
 		if slices.ContainsFunc(h.held, func(c *held) bool {
 			return slices.ContainsFunc(h.path(c.PID), func(id procs.ID) bool { return id.PID == p.pid })
 		}) {
-			note(&h.report.Warnings, "the launcher stops commands ("+shellescape.QuoteCommand(x.Record.Argv)+"), but jobs run to their end")
+			note(&h.report.Warnings, "the launcher stops commands ("+shellescape.QuoteCommand(x.Record.Argv)+"), but jobs run to completion")
 		}
 	}
 }

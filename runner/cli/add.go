@@ -74,7 +74,7 @@ func (c *addCmd) Run(a *app) error {
 	var silent *batches.Failure
 	switch {
 	case errors.Is(err, control.ErrNoRun) && !errors.As(err, &silent):
-		fmt.Fprintln(a.out, said+"; it is not running: gpurun "+ref.File+" runs it")
+		fmt.Fprintln(a.out, said+"; no run is active: gpurun "+ref.File+" starts one")
 		return nil
 	case errors.As(err, &silent):
 		return &batches.Failure{Code: batches.ExitState, Text: said + ", but gpurun cannot reach the run: " + silent.Text, Hint: silent.Hint, Err: err}

@@ -58,5 +58,5 @@ func ownersHint(some []gpu.Quarantine) string {
 	if len(users) == 0 {
 		return "gpurun gpus shows all quarantines"
 	}
-	return "only its user can end a quarantine; that of " + strings.Join(users, ", ") + " does not affect your jobs"
+	return "users can end only their own quarantines; those of " + strings.Join(users, ", ") + " do not affect your jobs"
 }

@@ -49,7 +49,7 @@ func (d *diagnosis) partition() string {
 	if err != nil {
 		d.addProblem(fmt.Sprintf("a job with %s: %v", strings.Join(t.Args, " "), err), "pass the site's names, e.g. --cluster partition=NAME on Slurm, queue=NAME,gpu_resource=NAME on Grid Engine")
 	} else if begins != "" {
-		begins = ", by its estimate " + begins
+		begins = " (estimated start: " + begins + ")"
 	}
 	return "accepts a job with " + strings.Join(t.Args, " ") + begins
 }

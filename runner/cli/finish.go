@@ -57,7 +57,7 @@ func ledgerFailure(res schema.Result, code int) *batches.Failure {
 		f.Text = "no more jobs started: " + f.Text
 	}
 	if taken := (*disk.TakenError)(nil); errors.As(res.StateErr, &taken) {
-		f.Hint = "the ledger has the records of this run again; run gpurun again to continue"
+		f.Hint = "the records of this run are back in the ledger; run gpurun again to continue"
 		if taken.Err != nil {
 			f.Hint = "gpurun done JOB… records jobs as succeeded without running them"
 		}

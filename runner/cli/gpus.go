@@ -177,7 +177,7 @@ func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation, jobs []*schema.
 
 // print prints the GPUs with their jobs and processes, the queue, and the host rules.
 func (c *gpusCmd) print(w io.Writer, size terminal.Size, pool *gpu.Pool, t *schema.GPUs, jobs []*schema.Job) {
-	rows := []terminal.Row{{Cells: [8]string{"GPU", "MEMORY", "GiB", "UTIL", "ON IT", "", "FITS", gpu.Bytes(c.GPUMemory).String() + " JOB"}}}
+	rows := []terminal.Row{{Cells: [8]string{"GPU", "MEMORY", "GiB", "UTIL", "USED BY", "", "FITS", gpu.Bytes(c.GPUMemory).String() + " JOB"}}}
 	models := map[string][]int{}
 	for i := range t.GPUs {
 		r := &t.GPUs[i]

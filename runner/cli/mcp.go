@@ -42,7 +42,7 @@ func (c *mcpCmd) Run(a *app) error {
 	}
 	for _, p := range c.Allow {
 		if !slices.Contains(agent.Permissions, p) {
-			return &batches.Failure{Code: batches.ExitUsage, Text: "--allow " + quoted(p) + " is not known", Hint: "use " + strings.Join(agent.Permissions, " or ") + ", or both with a comma"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: "--allow: unknown permission " + quoted(p), Hint: "use " + strings.Join(agent.Permissions, " or ") + ", or both separated by a comma"}
 		}
 	}
 	self, err := os.Executable()

@@ -47,7 +47,7 @@ func (c *notifyCmd) Run(a *app) error {
 	if !c.Test {
 		for i, label := range jobspec.Labels(targets) {
 			t := &targets[i]
-			fmt.Fprintf(a.out, "%s: %s\n", terminal.CleanText(label), cmp.Or(strings.Join(t.On, ", "), "jobs that name it")+atLeast(t.MinDuration))
+			fmt.Fprintf(a.out, "%s: %s\n", terminal.CleanText(label), cmp.Or(strings.Join(t.On, ", "), "only jobs that name this target")+atLeast(t.MinDuration))
 		}
 		return nil
 	}
@@ -72,7 +72,7 @@ func atLeast(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return ", of runs of at least " + source.FormatDuration(d)
+	return ", only for runs of at least " + source.FormatDuration(d)
 }
 
 // notified returns the notification targets of a batch, or the user's own if files is empty, and

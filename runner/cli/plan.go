@@ -275,7 +275,7 @@ func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 		}
 	}
 	if len(later) > 0 {
-		fmt.Fprintf(w, "          (known only when it starts: %s)\n", strings.Join(later, ", "))
+		fmt.Fprintf(w, "          (known only when the job starts: %s)\n", strings.Join(later, ", "))
 	}
 	if n := b.NeedNames(j); len(n) > 0 {
 		fmt.Fprintf(w, "          needs %s\n", strings.Join(n, ", "))

@@ -34,7 +34,7 @@ func (s *submission) requestText(name string) string {
 	case s.err != nil:
 		return "nothing"
 	case len(s.Args) == 0:
-		return "what " + name + " gives to a job with no requests"
+		return "no requests (" + name + " applies its defaults)"
 	}
 	return strings.Join(s.Args, " ")
 }
@@ -49,7 +49,7 @@ func (s *submission) answerText(name string) string {
 	case s.refused != nil:
 		return name + " refuses them: " + s.refused.Error()
 	case s.begins != "":
-		return fmt.Sprintf("%s accepts them and estimates a start %s", name, s.begins)
+		return fmt.Sprintf("%s accepts them (estimated start: %s)", name, s.begins)
 	case s.takes:
 		return name + " accepts them"
 	}
@@ -85,7 +85,7 @@ func (p *planning) printCluster(to io.Writer) (impossible []jobspec.Problem) {
 		}
 		fmt.Fprintf(to, "  %s (%s): %s\n", state.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.requestText(name)))
 		if s.Limit > 0 {
-			fmt.Fprintf(to, "      may be ended by %s after %s, if gpurun has not\n", name, terminal.Duration(s.Limit))
+			fmt.Fprintf(to, "      %s may end them after %s, if gpurun has not already\n", name, terminal.Duration(s.Limit))
 		}
 		if s.err == nil && !silent && i < maxTried {
 			begins, refused, err := s.Try(dialect)

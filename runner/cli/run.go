@@ -94,7 +94,7 @@ type shownRun struct {
 func (s *shownRun) printOpening(r *session.Run) {
 	s.head.end(r.GPUs())
 	if r.Shuffled {
-		fmt.Fprintf(s.out, "trying jobs in random order; --shuffle-seed %d repeats it\n", r.Batch.Settings.ShuffleSeed)
+		fmt.Fprintf(s.out, "starting jobs in random order; --shuffle-seed %d repeats this order\n", r.Batch.Settings.ShuffleSeed)
 	}
 	s.printWarnings(r)
 	for _, n := range r.Notes {

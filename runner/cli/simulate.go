@@ -125,7 +125,7 @@ const gantt = 40
 // printForecast prints when each job starts and ends, and how good the schedule is.
 func (p *planning) printForecast(w io.Writer, f *prediction) {
 	fmt.Fprintf(w, "simulated, on %s as they are now:\n", state.Count(f.Capacity, "GPU"))
-	rows := [][]string{{"  JOB", "GPU", "START", "END", "KNOWN BY", "|" + strings.Repeat(" ", gantt) + "|"}}
+	rows := [][]string{{"  JOB", "GPU", "START", "END", "BASED ON", "|" + strings.Repeat(" ", gantt) + "|"}}
 	for _, s := range f.Spans {
 		name, by := "an attempt of an earlier run", ""
 		if s.Job >= 0 {

@@ -68,7 +68,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 		line(*live.Kept)
 	}
 	if s.Is(schema.RunWatching) {
-		line("all done; watching its files for changes (gpurun stop --drain ends it)")
+		line("all done; watching the job files for changes (gpurun stop --drain ends the run)")
 	}
 	if live.Draining != nil {
 		line("no more jobs start: " + *live.Draining)

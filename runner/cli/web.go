@@ -268,7 +268,7 @@ func (c *webCmd) printAddress(a *app, conf *web.Config, where string, files []st
 	if conf.Tokens.Control == "" {
 		fmt.Fprintf(a.out, "%s#token=%s%s\n", where, conf.Tokens.Read, at)
 	} else {
-		fmt.Fprintf(a.out, "to look:            %s#token=%s%s\nto look and steer:  %s#token=%s%s\n", where, conf.Tokens.Read, at, where, conf.Tokens.Control, at)
+		fmt.Fprintf(a.out, "to view:              %s#token=%s%s\nto view and control:  %s#token=%s%s\n", where, conf.Tokens.Read, at, where, conf.Tokens.Control, at)
 	}
 	if os.Getenv("SSH_CONNECTION") != "" && c.Listen == "" {
 		_, port, _ := net.SplitHostPort(strings.TrimSuffix(where[len("http://"):], "/"))

@@ -298,7 +298,7 @@ func (s *webSource) Start(r web.Start) ([]string, error) {
 	}
 	for name := range r.Options {
 		if !slices.Contains(web.StartOptions, name) {
-			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "option " + quoted(name) + " is not allowed here", Hint: "there are " + strings.Join(web.StartOptions, ", ")}
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "option " + quoted(name) + " is not allowed here", Hint: "the options are " + strings.Join(web.StartOptions, ", ")}
 		}
 	}
 	if len(r.Files) == 0 {

@@ -159,7 +159,7 @@ func (g *grid) findAll(names []string, what string) ([]int, error) {
 			return nil, err
 		}
 		if slices.Contains(list, i) {
-			return nil, refuse("name it once", "%s: %s is set twice", what, name)
+			return nil, refuse("list it once", "%s: %s is listed twice", what, name)
 		}
 		list = append(list, i)
 	}

@@ -261,7 +261,7 @@ func TestUnfitOptionsAreRefused(t *testing.T) {
 		{federated, `--metric: no job has a metric "acccuracy"`, "metrics: acc, loss", Options{Metrics: []string{"acccuracy"}}},
 		{federated, `--by: no job has a parameter "model"`, "parameters: dataset, algorithm, seed", Options{By: []string{"model"}}},
 		{federated, "--by: algorithm varies within these rows", "--over seed,algorithm", Options{By: []string{"dataset"}}},
-		{federated, "--by: dataset is set twice", "once", Options{By: []string{"dataset", "dataset"}}},
+		{federated, "--by: dataset is listed twice", "once", Options{By: []string{"dataset", "dataset"}}},
 		{federated, "--by seed: the table averages over it", "--over", Options{By: []string{"seed"}, Over: []string{"seed"}}},
 		{federated, "--pivot seed: the table averages over it", "--over", Options{Pivot: "seed", Over: []string{"seed"}}},
 		{federated, "--within seed: not a row parameter", "rows: dataset, algorithm", Options{Within: []string{"seed"}}},

@@ -85,7 +85,7 @@ func (c *Core) brief(v *gpu.Verdict, no noGPU) string {
 // user only if the job would start without their jobs and processes. alone means that this batch
 // holds all GPUs, which is a sufficient explanation.
 func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {
-	usable, free, ours, theirs := 0, &lack{"free", nil, true}, &lack{"run this batch", nil, true}, &lack{"used by others", nil, true}
+	usable, free, ours, theirs := 0, &lack{"free", nil, true}, &lack{"used by this batch", nil, true}, &lack{"used by others", nil, true}
 	rest, users := []*lack{ours, theirs}, []*lack(nil)
 	add := func(to *[]*lack, text string, index int) {
 		i := slices.IndexFunc(*to, func(l *lack) bool { return l.text == text })
@@ -112,12 +112,10 @@ func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {
 		}
 	}
 	switch n := len(ours.gpus); {
-	case n == 1 && n < usable:
-		ours.text = "runs this batch"
 	case n == usable && n == 1:
-		return "the only usable GPU runs this batch", true
+		return "this batch uses the only usable GPU", true
 	case n == usable:
-		return fmt.Sprintf("all %d usable GPUs run this batch", n), true
+		return fmt.Sprintf("this batch uses all %d usable GPUs", n), true
 	}
 	bySize := func(a, b *lack) int { return cmp.Compare(len(b.gpus), len(a.gpus)) }
 	slices.SortStableFunc(users, bySize)

@@ -118,7 +118,7 @@ func (w *fileWatch) Snapshot(s *schema.Status) {
 		for _, f := range w.jobFiles {
 			files = append(files, batches.Shown(f))
 		}
-		w.say("all done; watching for changes in " + strings.Join(files, ", ") + " (gpurun stop --drain ends it)")
+		w.say("all done; watching for changes in " + strings.Join(files, ", ") + " (gpurun stop --drain ends the run)")
 	}
 	w.idle = s.Is(schema.RunWatching)
 }
@@ -136,7 +136,7 @@ func atStart(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Hint: "nothing was started; without --watch, gpurun reads the files only once, now", Err: err}
+	return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Hint: "nothing was started; without --watch, gpurun reads the files only once, at the start", Err: err}
 }
 
 // load loads a batch and from then on watches its files; with a nil w, it only loads. It refuses
@@ -158,7 +158,7 @@ func (w *fileWatch) load(paths []string, o jobspec.Options, load func([]string, 
 func onlyOurs(paths []string) error {
 	for _, path := range paths {
 		if err := disk.CheckOwnership(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return &runner.Mistake{Text: "--watch would run later changes to a file: " + err.Error()}
+			return &runner.Mistake{Text: "--watch would run later changes to the files, but " + err.Error()}
 		}
 	}
 	return nil

@@ -228,7 +228,7 @@ func notices(s *schema.Status, hint string) []string {
 	case l.Draining != nil:
 		n = append(n, "no more jobs start: "+*l.Draining)
 	case s.Is(schema.RunWatching):
-		n = append(n, "all done; watching its files for changes")
+		n = append(n, "all done; watching the job files for changes")
 	}
 	return n
 }

@@ -217,13 +217,13 @@ func (c *call) check() error {
 
 func (c *call) known() string {
 	if len(c.op.query) == 0 {
-		return "there are none"
+		return "this path takes no parameters"
 	}
 	names := make([]string, len(c.op.query))
 	for i, p := range c.op.query {
 		names[i] = p.name
 	}
-	return "there are " + strings.Join(names, ", ")
+	return "the parameters are " + strings.Join(names, ", ")
 }
 
 // text returns a query parameter. number returns one that check has validated as a number.

@@ -30,7 +30,7 @@ func bundle() http.Handler {
 			name = "page.html"
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			fail(w, &Failure{Status: http.StatusMethodNotAllowed, Code: "usage", Text: r.Method + " is not for " + r.URL.Path})
+			fail(w, &Failure{Status: http.StatusMethodNotAllowed, Code: "usage", Text: r.Method + " is not allowed for " + r.URL.Path})
 			return
 		}
 		b, err := files.ReadFile(path.Join("bundle", path.Base(name)))

@@ -71,7 +71,7 @@ func (s *Server) feed(id string) (*feed, error) {
 			return f, nil
 		}
 	}
-	return nil, notFound("no batch " + id + " of yours on this host")
+	return nil, notFound("you have no batch " + id + " on this host")
 }
 
 // next returns the edition after old, which may be nil, for a view. Versions are at least the time

@@ -17,7 +17,7 @@ type object = map[string]any
 // Document returns the OpenAPI 3.0 document of the API.
 func (s *Server) Document() object {
 	schemas := object{}
-	failed := object{"description": "Why not.", "content": object{"application/json": object{"schema": shape(reflect.TypeFor[schema.Problems](), schemas)}}}
+	failed := object{"description": "Why the request failed.", "content": object{"application/json": object{"schema": shape(reflect.TypeFor[schema.Problems](), schemas)}}}
 	paths := object{}
 	for _, op := range operations() {
 		o := object{"summary": op.says, "operationId": operationID(&op), "security": []any{object{"token": []string{}}}}

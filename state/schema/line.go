@@ -96,7 +96,7 @@ func (e *End) words(now time.Time, verb string) string {
 }
 
 // Sum sets the outcome, the tally and the state line, which follow from the rest: "running: 38 of
-// 60 done, 6 running, 16 waiting · all 6 usable GPUs run this batch · done 08:51–08:56".
+// 60 done, 6 running, 16 waiting · this batch uses all 6 usable GPUs · done 08:51–08:56".
 func (s *Status) Sum() {
 	s.Outcome = OutcomeOf(s.Run, s.Counts)
 	alive := s.Run != nil && s.Run.Alive

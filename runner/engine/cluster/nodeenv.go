@@ -50,7 +50,7 @@ func unknownGPUs(variable string) string {
 	if variable == "" {
 		return "does not say which GPUs the job can use: CUDA_VISIBLE_DEVICES is not set; ask the admins to set it (on Slurm, with File= in gres.conf)"
 	}
-	return "does not say which GPUs the job can use: CUDA_VISIBLE_DEVICES is not set, and " + variable + " contains no GPU numbers; ask the admins to set one of them, the first in a prolog"
+	return "does not say which GPUs the job can use: CUDA_VISIBLE_DEVICES is not set, and " + variable + " contains no GPU numbers; ask the admins to set either variable (CUDA_VISIBLE_DEVICES in a prolog)"
 }
 
 // completeLaunch adds the values to a launch that are known only on the node.

@@ -48,7 +48,7 @@ test('the timeline of the page and of the report has the queue, and the GPUs of 
       if (name === 'cluster') await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/timeline`);
       await page.waitForSelector('.timeline canvas');
       const label = await page.$eval('.timeline canvas', (c) => c.getAttribute('aria-label'));
-      assert.match(label, /^3 pieces of work on 2 rows/, 'two in the queue, one on a GPU');
+      assert.match(label, /^3 bars on 2 rows/, 'two in the queue, one on a GPU');
       const said = [];
       await page.focus('.timeline canvas');
       for (let i = 0; i < 3; i++) {

@@ -89,7 +89,7 @@ test('behind the jobs of a GPU is who else used it, and why jobs waited', async 
   const time = [0, 5, 10, 15, 20].map((s) => new Date(s * 1000).toISOString());
   const gpu = { index: 2, others: [true, true, false, true, true], waits: [{ from: time[3], to: time[4], code: 'others', user: 'bob' }] };
   assert.deepEqual(bandsOf({ step_seconds: 5, time, gpus: [gpu] }, () => 7).map((b) => [b.row, b.from, b.to, b.label]), [
-    [7, 15, 20, 'GPU 2 kept jobs waiting for 5s: processes of others (bob)'], [7, 0, 10, 'others were on GPU 2'], [7, 20, 25, 'others were on GPU 2'],
+    [7, 15, 20, 'GPU 2 kept jobs waiting for 5s: processes of other users (bob)'], [7, 0, 10, 'other users were on GPU 2'], [7, 20, 25, 'other users were on GPU 2'],
   ]);
 });
 

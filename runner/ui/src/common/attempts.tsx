@@ -41,10 +41,10 @@ export function Attempts<T extends Named>({ lanes: l, now, open }: { lanes: Lane
   const bands = new Set(l.bands.map((b) => b.color));
   return (
     <>
-      <Timeline label={`${count(l.items.length, 'piece')} of work on ${count(l.rows.length, 'row')}`} {...l} tip={(i) => attemptWords((i as Piece<T>).of, now)} onOpen={(i) => open((i as Piece<T>).of)} />
+      <Timeline label={`${count(l.items.length, 'bar')} on ${count(l.rows.length, 'row')}`} {...l} tip={(i) => attemptWords((i as Piece<T>).of, now)} onOpen={(i) => open((i as Piece<T>).of)} />
       <p class="legend">
         <span><i class="ok" />succeeded</span><span><i class="bad" />failed</span><span><i class="run" />running</span><span><i class="warn hatched" />had to leave its GPU, or was stopped</span><span>↻ a retry</span>
-        {bands.has('theirs') && <span><i class="theirs thin" />used by others</span>}{bands.has('busy') && <span><i class="busy thin" />too full or busy</span>}{bands.has('warn') && <span><i class="warn thin" />limits</span>}
+        {bands.has('theirs') && <span><i class="theirs thin" />used by other users</span>}{bands.has('busy') && <span><i class="busy thin" />too full or busy</span>}{bands.has('warn') && <span><i class="warn thin" />limits</span>}
       </p>
     </>
   );

@@ -36,15 +36,15 @@ export function Curves({ curves, results, params }: Props) {
         <label>Only <input type="search" value={find} placeholder="part of a name" onInput={(e) => { setFind(e.currentTarget.value); setFrom(0); }} /></label>
         {found.length > lines && (
           <span>
-            <button class="button" aria-label="Curves before" disabled={from === 0} onClick={() => setFrom(Math.max(0, from - lines))}>‹</button>
+            <button class="button" aria-label="Previous curves" disabled={from === 0} onClick={() => setFrom(Math.max(0, from - lines))}>‹</button>
             <span class="muted"> {from + 1}–{Math.min(from + lines, found.length)} of {found.length} </span>
-            <button class="button" aria-label="Curves after" disabled={from + lines >= found.length} onClick={() => setFrom(from + lines)}>›</button>
+            <button class="button" aria-label="Next curves" disabled={from + lines >= found.length} onClick={() => setFrom(from + lines)}>›</button>
           </span>
         )}
       </div>
       <Chart key={metric} label={`${clean(metric)} by step, ${count(shown.length, 'curve')}`} x={x} height={300} format={(v) => String(+v.toPrecision(5))}
         series={shown.map(([label, g], i) => ({ label, values: series[i], stroke: strokes[i % strokes.length], dash: i >= strokes.length, stops: g.filter((c) => c.pruned).map((c) => c.steps[c.steps.length - 1]) }))} />
-      <p class="muted caption">{over.length ? `Each curve is the mean over ${over.join(', ')} at each step.` : 'One curve for each job.'} × is where a job was pruned. Drag to zoom in, double-click for all; a click on a name hides or shows it.</p>
+      <p class="muted caption">{over.length ? `Each curve is the mean over ${over.join(', ')} at each step.` : 'One curve for each job.'} × marks where a job was pruned. Drag to zoom in, double-click to see all; click a name to hide or show its curve.</p>
     </>
   );
 }

@@ -85,11 +85,11 @@ export function clock(t: number, step: number): string {
 
 // Why a GPU could not be used, by gpus[].code, with its color.
 const codes: Record<string, [string, string]> = {
-  claimed: ['jobs of another run', 'theirs'], others: ['processes of others', 'theirs'], own: ['processes of your own', 'theirs'],
+  claimed: ['jobs of another run', 'theirs'], others: ['processes of other users', 'theirs'], own: ['your own processes', 'theirs'],
   hidden: ['memory in use by no visible process', 'theirs'], memory: ['too little free memory', 'busy'], busy: ['too busy', 'busy'],
-  watching: ['not observed for long enough', 'busy'], limit: ['a limit', 'warn'], kept: ['kept for somebody else', 'warn'],
+  watching: ['not observed for long enough', 'busy'], limit: ['a limit', 'warn'], kept: ['kept for another job or user', 'warn'],
   prohibited: ['its compute mode', 'warn'], exclusive: ['its compute mode', 'warn'], quarantined: ['quarantined: jobs died on it', 'bad'],
-  silent: ['it did not answer', 'bad'], unread: ['it was not read', 'bad'],
+  silent: ['it did not answer', 'bad'], unread: ['no reading', 'bad'],
 };
 export const blame = (code: string, user: string | null) => {
   const [text, color] = codes[code] ?? [code.replaceAll('_', ' '), 'idle'];
@@ -109,7 +109,7 @@ export function bandsOf(r: Readings | null, row: (g: ReadingsOfGPU) => number): 
       const from = at(t), to = from + r!.step_seconds;
       if (!g.others[i] || g.waits.some((w) => at(w.from) <= from && at(w.to) >= to)) last = null;
       else if (last) last.to = to;
-      else bands.push(last = { row: row(g), from, to, color: 'theirs', label: `others were on GPU ${g.index}` });
+      else bands.push(last = { row: row(g), from, to, color: 'theirs', label: `other users were on GPU ${g.index}` });
     });
   }
   return bands;

@@ -31,7 +31,7 @@ export function ResultsTable({ doc, sort, sortBy, jobs, copies }: Props) {
       <div class={`scroll results ${many ? 'many' : ''}`} ref={scroller} style={{ '--row': `${height}px` }} tabIndex={0} role="region" aria-label="Results table"><table class="data folds" role="table" aria-rowcount={rows.length + 1}>
         <thead role="rowgroup"><tr role="row" aria-rowindex={1}>
           {heads.map((h, i) => <th role="columnheader" class={i < doc.by.length ? '' : 'num'} aria-sort={sort && at === i ? (down ? 'descending' : 'ascending') : 'none'}>
-            <button onClick={() => turn(i)}>{clean(h)}</button>{goal(i) && <span class="muted" title={goal(i) === 'max' ? 'more is better' : 'less is better'}> {goal(i)}</span>}</th>)}
+            <button onClick={() => turn(i)}>{clean(h)}</button>{goal(i) && <span class="muted" title={goal(i) === 'max' ? 'higher is better' : 'lower is better'}> {goal(i)}</span>}</th>)}
           {best && <th role="columnheader">Best of</th>}
         </tr></thead>
         <tbody role="rowgroup">{win.above > 0 && <tr role="none" class="gap" style={{ height: `${win.above}px` }} />}{rows.slice(win.from, win.to).map((r, i) => (

@@ -112,7 +112,7 @@ export function Timeline(p: Props) {
         <span class="muted">{view ? clock(span[0], 1) + ' – ' + clock(span[1], 1) : 'Drag to zoom in'}</span>
       </div>
       <div class="pane" ref={box}>
-        <canvas ref={canvas} height={lay.height + axis} tabIndex={0} role="application" aria-label={`${p.label}. Arrow up and down: pieces; plus and minus: zoom; left and right: move; Enter: open.`}
+        <canvas ref={canvas} height={lay.height + axis} tabIndex={0} role="application" aria-label={`${p.label}. Up and down arrows: select a bar; plus and minus: zoom; left and right arrows: move; Enter: open.`}
           onKeyDown={key}
           onPointerDown={(e) => { if (e.button === 0 && e.pointerType === 'mouse' && e.offsetX >= edge) { canvas.current!.setPointerCapture(e.pointerId); setDrag([e.offsetX, e.offsetX]); } }}
           onPointerMove={(e) => { if (drag) setDrag([drag[0], e.offsetX]); else setHit(find(e.offsetX, e.offsetY)); }}

@@ -42,7 +42,7 @@ const newNonce = () => hex(crypto.getRandomValues(new Uint8Array(16)).buffer);
 
 async function hello(nonce: string) {
   const res = await fetch(`api/v1/hello?nonce=${nonce}`, { cache: 'no-store', credentials: 'omit', redirect: 'error', signal: AbortSignal.timeout(10_000) });
-  if (!res.ok) throw new Refused(res.status, [], `gpurun web answers ${res.status} ${res.statusText}`);
+  if (!res.ok) throw new Refused(res.status, [], `gpurun web returned ${res.status} ${res.statusText}`);
   return (await res.json()) as Hello;
 }
 
@@ -63,7 +63,7 @@ async function proof() {
   const mac = async (of: string) => hex(await crypto.subtle.sign('HMAC', key, text.encode(of)));
   const its = await mac(`${nonce} ${known.address}`);
   // A rejected token may be valid again when the real server is back.
-  if (its !== known.read && its !== known.control || (home ??= known.address) !== known.address) throw new Refused(before ? 0 : 401, [], 'this server did not prove that it has the token, so the page sent none');
+  if (its !== known.read && its !== known.control || (home ??= known.address) !== known.address) throw new Refused(before ? 0 : 401, [], 'this server did not prove that it has the token, so the page did not send its token');
   before = true;
   return mac(`session ${known.session}`);
 }
@@ -99,7 +99,7 @@ async function request(path: string, init: RequestInit = {}): Promise<Response> 
   if (res.ok || res.status === 416) return res;
   const doc = await res.json().catch(() => null) as { problems?: Problem[] } | null;
   const problems = doc?.problems ?? [];
-  throw new Refused(res.status, problems, problems[0]?.text ?? `gpurun web answers ${res.status} ${res.statusText}`);
+  throw new Refused(res.status, problems, problems[0]?.text ?? `gpurun web returned ${res.status} ${res.statusText}`);
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {

@@ -43,7 +43,7 @@ export function BatchPage({ batch, tab, query }: { batch: BatchStore; tab: Tab; 
       {tab === 'timeline' && <TimelineTab batch={batch} />}
       {tab === 'results' && <ResultsTab batch={batch} query={query} />}
       {tab === 'usage' && <Asked<BatchUsage> key={tab} batch={batch} path="/usage" what="the GPU time" show={(u) => (u.parts.length ? <section class="card" aria-label="Usage"><div class="body"><Usage of={u} /></div></section> : <Empty>No run has used GPUs.</Empty>)} />}
-      {tab === 'runs' && <Asked<{ runs: RunRow[] }> key={tab} batch={batch} path="/runs" what="the runs" show={({ runs }) => (runs.length ? <div class="card"><Runs runs={runs} live={s.run?.alive && <Lasted from={s.run.started} />} /></div> : <Empty>It has never run.</Empty>)} />}
+      {tab === 'runs' && <Asked<{ runs: RunRow[] }> key={tab} batch={batch} path="/runs" what="the runs" show={({ runs }) => (runs.length ? <div class="card"><Runs runs={runs} live={s.run?.alive && <Lasted from={s.run.started} />} /></div> : <Empty>No runs yet.</Empty>)} />}
     </main>
   );
 }

@@ -94,10 +94,10 @@ export function Verbs({ verbs, small, label }: { verbs: Verb[]; small?: boolean;
 
 type Target = Pick<JobRow, 'name' | 'state' | 'wait'> & Partial<Pick<JobRow, 'gpus' | 'started' | 'ended'>>;
 
-/** "ends 6 jobs; 0.1 GPU hours start over" */
+/** "ends 6 jobs; 0.1 GPU hours lost" */
 export function lossOf(jobs: Target[]): string {
   const running = jobs.filter((j) => j.state === 'running');
-  return `Ends ${count(running.length, 'job')}; ${gpuHours(running)} start over.`;
+  return `Ends ${count(running.length, 'job')}; ${gpuHours(running)} lost.`;
 }
 
 function gpuHours(jobs: Target[]): string {
@@ -135,12 +135,12 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
         { body: { set: { priority: place } }, command: ['set', `priority=${place}`, ...todo.flatMap((j) => ['--job', j.name]), '--file', file] });
     }
     add('Pause', 'Do not start until resumed', 'pause', todo.filter((j) => !held.includes(j)));
-    add('Resume', 'Start again when it is its turn', 'resume', held);
+    add('Resume', 'Start when its turn comes', 'resume', held);
   }
-  add('Forget', 'Run it again in the next run although it succeeded', 'forget', good, many ? { loss: `The next run repeats ${count(good.length, 'job')}, ${gpuHours(good)}. Logs and outputs stay until then.` } : {});
+  add('Forget', 'Run it again next time, although it succeeded', 'forget', good, many ? { loss: `The next run repeats ${count(good.length, 'job')}, ${gpuHours(good)}. Logs and outputs stay until then.` } : {});
   add('Mark as done', 'Record it as done without running it', 'done', jobs.filter((j) => j.state !== 'running' && !good.includes(j)), { force: ['Mark as done without outputs?', { without_outputs: true }] });
   const stop = [...is('running'), ...(alive ? todo : [])];
-  add('Stop', 'End it, or do not start it, until the next run', 'stop', stop, { danger: true, ...(is('running').length ? { loss: `${lossOf(stop)}${todo.length && alive ? ` ${count(todo.length, 'waiting job')} will not start.` : ''}` } : {}) });
+  add('Stop', 'End it, or keep it from starting, until the next run', 'stop', stop, { danger: true, ...(is('running').length ? { loss: `${lossOf(stop)}${todo.length && alive ? ` ${count(todo.length, 'waiting job')} will not start.` : ''}` } : {}) });
   return verbs;
 }
 
@@ -167,15 +167,15 @@ export function RunControl({ batch, summary: s }: { batch: string; summary: Summ
     ({ word, title, command: [verb, '--file', file], path: may('control') ? `/batches/${encodeURIComponent(batch)}/${verb}` : undefined, ...more });
   const verbs: Verb[] = [];
   if (phase === 'paused' || phase === 'draining') verbs.push(verb('Resume', 'Start jobs again', 'resume'));
-  if (phase === 'running' || phase === 'waiting') verbs.push(verb('Pause', 'Start nothing until resumed; running jobs continue', 'pause'));
+  if (phase === 'running' || phase === 'waiting') verbs.push(verb('Pause', 'Start no jobs until resumed; running jobs continue', 'pause'));
   if (phase) {
-    verbs.push({ word: 'Settings …', title: 'GPUs, and how many jobs at once', open: () => show('settings') });
+    verbs.push({ word: 'Settings …', title: 'GPUs, and the number of concurrent jobs', open: () => show('settings') });
     if (inUse().length) verbs.push({ word: 'Free a GPU …', title: 'End the jobs on a GPU, and stop using it in this run', open: () => show('gpu') });
     verbs.push(verb('Reload', 'Reread the job files', 'reload'));
   }
   if (may('run')) verbs.push({ word: 'Add a job …', title: 'Append a job to the job file', open: () => show('add') });
   if (!phase) verbs.push(rerun(s, 'Run'));
-  if (phase && phase !== 'draining' && phase !== 'stopping') verbs.push(verb('Drain', 'Start nothing more; the run ends once its running jobs have ended. Resume undoes it', 'stop', { body: { drain: true }, command: ['stop', '--drain', '--file', file] }));
+  if (phase && phase !== 'draining' && phase !== 'stopping') verbs.push(verb('Drain', 'Start no more jobs; the run ends once its running jobs have ended. Resume undoes this', 'stop', { body: { drain: true }, command: ['stop', '--drain', '--file', file] }));
   if (phase && phase !== 'stopping') verbs.push(verb('Stop', 'End the run and its jobs', 'stop', { danger: true, loss: `${lossOf(app.batch?.jobs ?? [])} The next run of the file continues from here.` }));
   const send = (verb: string, body: object) => act(`/batches/${encodeURIComponent(batch)}/${verb}`, body);
   return (
@@ -229,7 +229,7 @@ function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose:
   return (
     <Dialog title="Settings of this run" onClose={onClose}>
       <form method="dialog" onSubmit={save}>
-        <label class="field">Jobs at once
+        <label class="field">Concurrent jobs
           <input type="text" inputMode="numeric" placeholder={settings.max_concurrent} value={most} onInput={(e) => setMost(e.currentTarget.value)} autofocus /></label>
         {gpus && (
           <fieldset class="field"><legend>GPUs</legend>
@@ -240,7 +240,7 @@ function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose:
         )}
         {!gpus && <label class="field">GPUs, such as 0,2-3
           <input type="text" placeholder="all" value={ids} onInput={(e) => setIDs(e.currentTarget.value)} /></label>}
-        <p class="muted">Until this run ends. Jobs already running on a GPU that you remove continue.</p>
+        <p class="muted">Changes last until this run ends. Jobs already running on a GPU that you remove will continue.</p>
         <Deed word="Set" onClose={onClose} command={['set', ...Object.entries(set).map(([k, v]) => `${k}=${v}`), '--file', fileOf(summary)]} />
       </form>
     </Dialog>
@@ -295,7 +295,7 @@ function AddDialog({ file, onClose, send }: { file: string; onClose: () => void;
       <form method="dialog" onSubmit={add}>
         <label class="field">Command
           <input type="text" class="mono" value={text} placeholder="python train.py --lr 0.1" onInput={(e) => setText(e.currentTarget.value)} autofocus /></label>
-        <p class="muted">gpurun appends it to <Text of={base(file)} />. A live run starts it, too.</p>
+        <p class="muted">gpurun appends the job to <Text of={base(file)} />. A live run also starts the job.</p>
         <Deed word="Add" onClose={onClose} command={['add', file, ...split(text)]} />
       </form>
     </Dialog>

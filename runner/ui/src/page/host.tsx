@@ -22,7 +22,7 @@ export function HomePage() {
     <main id="main" class="home">
       <section aria-labelledby="batches-title">
         <div class="title"><h1 id="batches-title">Batches</h1>
-          <p class="muted">{batches && `${live} live of ${batches.length}`}</p><span class="grow" />
+          <p class="muted">{batches && `${live} of ${batches.length} running`}</p><span class="grow" />
           {may('run') && <button class="button primary" onClick={() => start(true)}>Run a job file …</button>}</div>
         {!batches ? <Loading what="your batches" /> : batches.length ? <BatchTable rows={all ? batches : batches.slice(0, first)} /> :
           <Empty>No batches on this host yet. <code>gpurun run FILE</code> starts one.</Empty>}
@@ -142,7 +142,7 @@ function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
               {list.length > 1 && <span class="muted" title={list.slice(1).map((h) => `${clean(h.mine ? 'you' : h.who)} ${clean(h.what)}`).join('\n')}> +{list.length - 1}</span>}
               {!silent && !list.length && <span class="muted">{g.text && !g.fits ? <Text of={g.text} /> : 'free'}</span>}
               {g.quarantines.map((q) => <span class="warn"> quarantined until {time(q.until)}: <Text of={q.text} /></span>)}
-              {g.row_remap_pending && <span class="warn"> has faulty memory; a reset replaces it</span>}
+              {g.row_remap_pending && <span class="warn"> has faulty memory, which a GPU reset replaces</span>}
             </p>
             {isOpen && <Details id={`gpu-${i}`} g={g} />}
           </li>
@@ -187,7 +187,7 @@ function Waiting({ waiting, gpus }: { waiting: Waiter[]; gpus: GPU[] }) {
   return (
     <div class="card scroll" tabIndex={0} role="region" aria-label="Waiting runs"><table class="data">
       <caption class="hidden-text">Runs waiting for GPUs, in order</caption>
-      <thead><tr><th scope="col" class="num">#</th><th scope="col">User</th><th scope="col">Asks for</th><th scope="col" class="num">Holds</th><th scope="col">Waits for</th></tr></thead>
+      <thead><tr><th scope="col" class="num">#</th><th scope="col">User</th><th scope="col">Requests</th><th scope="col" class="num">Holds</th><th scope="col">Waiting for</th></tr></thead>
       <tbody>{waiting.map((w) => (
         <tr key={w.position} class={w.you ? 'you' : ''}>
           <td class="num">{w.position}</td>
@@ -208,12 +208,12 @@ function Rules({ rules: r }: { rules: HostRules }) {
   const rows: [string, string][] = [];
   if (r.devices) rows.push(['GPUs for gpurun', r.devices.join(', ')]);
   if (r.reserve) rows.push(['Reserved for others', count(r.reserve, 'GPU')]);
-  if (r.max_gpus != null) rows.push(['Your GPUs, at most', `${count(r.max_gpus, 'GPU')}${r.max_gpus_by ? ` (${r.max_gpus_by})` : ''}; you hold ${r.held_gpus}`]);
-  if (r.max_gpus_per_job != null) rows.push(['GPUs per job, at most', count(r.max_gpus_per_job, 'GPU')]);
-  if (r.max_timeout_seconds != null) rows.push(['Time per job, at most', duration(r.max_timeout_seconds)]);
-  if (r.others === 'avoid') rows.push(['Others', "nothing starts on a GPU with another user's process"]);
+  if (r.max_gpus != null) rows.push(['Your GPU limit', `${count(r.max_gpus, 'GPU')}${r.max_gpus_by ? ` (${r.max_gpus_by})` : ''}; you hold ${r.held_gpus}`]);
+  if (r.max_gpus_per_job != null) rows.push(['GPU limit per job', count(r.max_gpus_per_job, 'GPU')]);
+  if (r.max_timeout_seconds != null) rows.push(['Time limit per job', duration(r.max_timeout_seconds)]);
+  if (r.others === 'avoid') rows.push(['Other users', "nothing starts on a GPU with another user's process"]);
   for (const h of r.hours) rows.push(['Hours', h]);
-  rows.push(['Order', r.schedule === 'fifo' ? 'who has waited longest' : 'who holds the fewest GPUs']);
+  rows.push(['Order', r.schedule === 'fifo' ? 'longest wait first' : 'fewest GPUs held first']);
   if (r.priority !== 1) rows.push(['Your priority', String(r.priority)]);
   rows.push(['From', r.file]);
   return <div class="card"><dl class="facts body">{rows.map(([k, v]) => <><dt>{k}</dt><dd><Text of={v} /></dd></>)}</dl></div>;

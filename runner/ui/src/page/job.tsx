@@ -21,8 +21,8 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
     if (to) go(jobPath(batch.id, batch.keyOf(to)));
   };
   useKeys([
-    { keys: ['j'], does: 'next job of the file', run: () => step(1) },
-    { keys: ['k'], does: 'previous job of the file', run: () => step(-1) },
+    { keys: ['j'], does: 'next job in the file', run: () => step(1) },
+    { keys: ['k'], does: 'previous job in the file', run: () => step(-1) },
     { keys: ['Escape'], does: 'back to the batch', run: () => go(batchPath(batch.id)) },
   ]);
   if (error && !doc) return <main id="main"><h1>No such job</h1><p><Text of={error.message} /></p><p><a href={batchPath(batch.id)}>All jobs of the batch</a></p></main>;
@@ -72,7 +72,7 @@ function Why({ job, row }: { job: Because; row?: string }) {
           </table>
         )}
         {wait?.until && <p class="muted">Until {time(wait.until)}.</p>}
-        {job.plan && job.plan.expected_seconds != null && <p class="muted">Jobs like it take {duration(job.plan.expected_seconds)}.</p>}
+        {job.plan && job.plan.expected_seconds != null && <p class="muted">Similar jobs take {duration(job.plan.expected_seconds)}.</p>}
       </div>
     </section>
   );
@@ -85,7 +85,7 @@ function Attempts({ attempts, shown }: { attempts: AttemptRow[]; shown?: Attempt
   if (!attempts.length) return null;
   return (
     <section class="card" aria-labelledby="attempts-title">
-      <header><h2 id="attempts-title">Attempts</h2><span class="muted">{count(attempts.length, 'attempt')}, the last first</span></header>
+      <header><h2 id="attempts-title">Attempts</h2><span class="muted">{count(attempts.length, 'attempt')}, latest first</span></header>
       <div class="scroll"><table class="data folds" role="table">
         <thead role="rowgroup"><tr role="row">{['#', 'State', 'Started', 'Lasted', 'GPU', 'Memory', 'Why it ended'].map((h, i) => <th role="columnheader" class={[0, 3, 5].includes(i) ? 'num' : ''}>{h}</th>)}</tr></thead>
         <tbody role="rowgroup">{attempts.map((a) => (

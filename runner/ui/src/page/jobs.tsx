@@ -61,7 +61,7 @@ export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchP
       if (document.activeElement === find.current) return search ? setQuery({ q: '' }) : find.current!.blur();
       if (chosen.size) choose(new Set()); else setAt(null);
     } },
-    { keys: ['x'], does: 'choose the job', run: () => { if (current) toggle(current.id); } },
+    { keys: ['x'], does: 'select the job', run: () => { if (current) toggle(current.id); } },
   ]);
 
   if (!batch.loaded && !batch.jobs.length) return <Loading what="the jobs" />;
@@ -72,21 +72,21 @@ export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchP
         <input ref={find} type="search" class="find" placeholder="Search: name, error, seed=1, state:failed, gpu:0" aria-label="Search the jobs" value={search}
           onInput={(e) => setQuery({ q: e.currentTarget.value })} />
         <select class="sort" aria-label="Order" value={`${by}${way ? ' ' + way : ''}`} onChange={(e) => setQuery({ sort: e.currentTarget.value })}>
-          <option value="now">running first</option><option value="file">as in the file</option><option value="started down">latest start first</option><option value="ended down">latest end first</option>
+          <option value="now">running first</option><option value="file">in file order</option><option value="started down">latest start first</option><option value="ended down">latest end first</option>
           <option value="lasted down">longest first</option><option value="lasted">shortest first</option><option value="name">by name</option><option value="name down">by name, reversed</option><option value="state">by state</option><option value="state down">by state, reversed</option>
           {metrics.flatMap((m) => [<option value={`metric:${m}`}>{m}, smallest first</option>, <option value={`metric:${m} down`}>{m}, largest first</option>])}
         </select>
       </div>
       {picked.length > 0 && (
         <div class="chosen">
-          <b>{picked.length.toLocaleString('en-US')} chosen</b>
+          <b>{picked.length.toLocaleString('en-US')} selected</b>
           <Verbs label="Actions for the selected jobs" verbs={verbsFor(batch.id, batch.summary, picked)} />
           <button class="button" onClick={() => choose(new Set())}>None</button>
         </div>
       )}
       <div class={current && roomy.matches ? 'split' : ''}>
         {rows.length ? <List {...{ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, list }} /> :
-          <Empty>{wrong ? <Text of={wrong} /> : search ? <>No job has all of “{search}”.</> : 'No such jobs.'} {(search || show) && <a href="#" onClick={(e) => { e.preventDefault(); setQuery({ q: '', show: '' }); }}>Show all</a>}</Empty>}
+          <Empty>{wrong ? <Text of={wrong} /> : search ? <>No job matches “{search}”.</> : 'No such jobs.'} {(search || show) && <a href="#" onClick={(e) => { e.preventDefault(); setQuery({ q: '', show: '' }); }}>Show all</a>}</Empty>}
         {current && roomy.matches && <Preview batch={batch} row={current} onClose={() => setAt(null)} />}
       </div>
     </>
@@ -133,7 +133,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
           {win.above > 0 && <tr role="none" class="gap" style={{ height: `${win.above}px` }} />}
           {rows.slice(win.from, win.to).map((r, i) => (
             <tr key={r.id} role="row" aria-rowindex={win.from + i + 2} aria-selected={r.id === at} class={r.id === at ? 'at' : ''} onClick={() => open(r)}>
-              <td role="cell" class="pick" onClick={(e) => e.stopPropagation()}><input type="checkbox" aria-label={`Choose ${clean(r.name)}`} checked={chosen.has(r.id)} onChange={() => toggle(r.id)} /></td>
+              <td role="cell" class="pick" onClick={(e) => e.stopPropagation()}><input type="checkbox" aria-label={`Select ${clean(r.name)}`} checked={chosen.has(r.id)} onChange={() => toggle(r.id)} /></td>
               <td role="cell" class="c-state"><State state={r.state} stalled={r.stalled} /></td>
               <td role="cell" class="c-name"><a href={jobPath(batch.id, batch.keyOf(r))} onClick={(e) => e.stopPropagation()} title={clean(r.name)}><Text of={r.name} /></a></td>
               <td role="cell" class="c-gpu">{r.gpus.length ? ranges(r.gpus) : ''}</td>

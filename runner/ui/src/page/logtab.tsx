@@ -16,7 +16,7 @@ const most = 60;
 function Attempts({ batch, row, asked }: { batch: BatchStore; row: JobRow; asked: string | null }) {
   const all = useJob(batch, row.id).doc?.attempts.filter((a) => a.uni_id) ?? [];
   const uniID = all.find((a) => a.uni_id === asked)?.uni_id ?? row.uni_id;
-  if (!uniID) return <Empty>It has not run yet.</Empty>;
+  if (!uniID) return <Empty>This job has not run yet.</Empty>;
   return (
     <>
       <nav class="tabs" hidden={all.length < 2} aria-label="Attempts">{all.map((a, i) => <a href={batchPath(batch.id, 'log', { job: batch.keyOf(row), attempt: a.uni_id! })} aria-current={a.uni_id === uniID ? 'page' : undefined}>{i + 1} <State state={a.state} /></a>)}</nav>

@@ -26,7 +26,7 @@ export function Preview({ batch, row: r, onClose }: { batch: BatchStore; row: Jo
         <Verbs small label="Actions for the job" verbs={verbsFor(batch.id, batch.summary, [r])} />
       </div>
       {r.uni_id ? <LogView key={r.uni_id} batch={batch.id} uniID={r.uni_id} name={clean(r.name)} over={r.state !== 'running'} /> :
-        <p class="empty">It has not run yet.</p>}
+        <p class="empty">This job has not run yet.</p>}
     </aside>
   );
 }

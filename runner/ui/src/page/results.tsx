@@ -46,7 +46,7 @@ export function ResultsTab({ batch, query }: { batch: BatchStore; query: URLSear
           <ResultsTable doc={doc} sort={query.get('sort') ?? ''} sortBy={(sort) => setQuery({ sort })} copies={() => get<Copies>(batch.path('/results/copies' + search))}
             jobs={(p) => ({ href: batchPath(batch.id, 'jobs', { q: searchOf(p) }) })} />
         </div></section>
-      ) : <Empty>No job has metrics. <code>metrics</code> in the job file names them.</Empty>)}
+      ) : <Empty>No job has metrics. Define them under <code>metrics</code> in the job file.</Empty>)}
       <Running batch={batch} results={doc} />
     </>
   );

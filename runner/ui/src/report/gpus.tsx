@@ -11,8 +11,8 @@ export function GPUs({ r }: { r: Report }) {
   return (
     <>
       <p class="legend">
-        <span><i class="ours" />this batch</span><span><i class="theirs" />other users</span><span><i class="busy" />both at once (utilization)</span>
-        <span>each point: {duration(r.readings!.step_seconds)}; memory is the highest in it, utilization the mean</span>
+        <span><i class="ours" />this batch</span><span><i class="theirs" />other users</span><span><i class="busy" />both at the same time (utilization)</span>
+        <span>each point covers {duration(r.readings!.step_seconds)}: peak memory, mean utilization</span>
       </p>
       <div class="gpus">{r.readings!.gpus.map((g) => <Lazy height={330}><GPU g={g} time={time} step={r.readings!.step_seconds} /></Lazy>)}</div>
     </>

@@ -99,7 +99,7 @@ func (l *loop) unaffected(op string, id int, p state.Phase) string {
 	case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Pruned, state.Lost, state.Cancelled, state.Interrupted, state.Waiting:
 		return ""
 	case state.Blocked:
-		return "blocked; retry the failed job that it needs"
+		return "blocked; retry the job that it needs"
 	case state.Running, state.Queued, state.Pending:
 		return "already " + string(p)
 	}

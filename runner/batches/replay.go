@@ -49,7 +49,7 @@ func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 		return nil, &Failure{Code: ExitUsage, Text: "no job with prune has succeeded and reported its metric yet", Hint: "add prune to the job file (no job reruns)"}
 	}
 	slices.Sort(keeps)
-	rows = [][]string{{"keep", "pruned", "GPU time saved", "best kept", "lost at most"}}
+	rows = [][]string{{"keep", "pruned", "GPU time saved", "best kept", "max loss"}}
 	for _, keep := range slices.Backward(slices.Compact(keeps)) {
 		rows = append(rows, replay(jobs, keep))
 	}

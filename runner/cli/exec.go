@@ -91,7 +91,7 @@ func (c *execCmd) fits(has gpu.HostResources) error {
 	case need == gpu.HostResources{}:
 		return nil
 	case c.GPUs.min == 0:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory need GPUs, but -g 0 uses none", Hint: "remove them, or write a job file"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory need GPUs, but -g 0 requests no GPU", Hint: "remove them, or write a job file"}
 	case has.CPUs > 0 && need.CPUs > has.CPUs:
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--cpus %d, but this machine has %d", need.CPUs, has.CPUs)}
 	case has.RAM > 0 && need.RAM > has.RAM:

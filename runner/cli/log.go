@@ -62,7 +62,7 @@ func (c *logCmd) Run(a *app) error {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "missing argument \"<job> ...\"", Hint: "name a job, or pass --failed for all failed jobs"}
 	}
 	if c.Lines < 0 || c.Lines > 0 && c.Follow {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "-n needs a number of lines from 1 and does not work with -f"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "-n must be positive, and does not work with -f"}
 	}
 	refs, err := a.FindJobs(c.File, c.Jobs, "")
 	if err != nil {

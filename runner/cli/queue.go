@@ -93,7 +93,7 @@ func whyWaiting(i int, p *gpu.Place) string {
 	var parts []string
 	switch {
 	case a.Room < a.Min:
-		parts = append(parts, fmt.Sprintf("limits leave it %s", state.Count(a.Room, "GPU")))
+		parts = append(parts, fmt.Sprintf("limits allow only %s", state.Count(a.Room, "GPU")))
 	case free >= a.Min && i == 0:
 		parts = append(parts, "its turn")
 	case free >= a.Min:

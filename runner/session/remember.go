@@ -19,7 +19,7 @@ func (r *Run) remember() {
 	r.Go(func() {
 		defer close(done)
 		if err := disk.Remember(list...); err != nil {
-			r.Log.Info().Err(err).Msg("not listed for gpurun ls")
+			r.Log.Info().Err(err).Msg("gpurun ls will not list this run")
 		}
 	})
 	r.OnClose(func() { <-done })

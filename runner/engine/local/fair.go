@@ -51,7 +51,7 @@ func (l *Local) Wish(w gpu.Wish) {
 	}
 	if err := l.wisher.Publish(w); err != nil && !l.quiet {
 		l.quiet = true
-		l.Log.Warn().Err(err).Msg("other runs cannot see that this one is waiting and may take GPUs out of turn")
+		l.Log.Warn().Err(err).Msg("other runs cannot see that this run is waiting, and may take GPUs out of turn")
 	}
 }
 

@@ -47,7 +47,7 @@ func parseLines(file string, data []byte) (jobs []commandLine, problems []source
 
 // words describes what was removed, and from which lines.
 func (r *lineReader) words() string {
-	text := strings.Join(r.taken, " and ") + "dropped from this line"
+	text := strings.Join(r.taken, " and ") + " dropped from this line"
 	switch r.trimmed {
 	case 1:
 	case 2:

@@ -15,8 +15,8 @@ func TestParseLinesOfCommands(t *testing.T) {
 	}{
 		"comments and blank lines": {"#!/bin/bash\n\n  # why\na 1\n\tb 2 # two\n", []string{"a 1", "b 2 # two"}, ""},
 		"continued":                {"a \\\n  --x 1 \\\n  --y 2\nb\\\\\nc \\", []string{"a   --x 1   --y 2", `b\\`, "c"}, ""},
-		"in the background":        {"nohup a > log 2>&1 &\nb &\nc\n", []string{"a > log 2>&1", "b", "c"}, "nohup and &dropped from this line and one more"},
-		"behind a folder":          {"cd x && A=1 nohup python a.py & # go\n", []string{"cd x && A=1 python a.py  # go"}, "nohup and &dropped from this line"},
+		"in the background":        {"nohup a > log 2>&1 &\nb &\nc\n", []string{"a > log 2>&1", "b", "c"}, "nohup and & dropped from this line and one more"},
+		"behind a folder":          {"cd x && A=1 nohup python a.py & # go\n", []string{"cd x && A=1 python a.py  # go"}, "nohup and & dropped from this line"},
 		"several at once":          {"a & b &\na & wait\n", []string{"a & b &", "a & wait"}, ""},
 		"an & in a text":           {"echo 'a &' \"nohup b\"\nx && y\n", []string{"echo 'a &' \"nohup b\"", "x && y"}, ""},
 		"a loop on one line":       {"for i in 1 2; do a $i; done\n", []string{"for i in 1 2; do a $i; done"}, ""},

@@ -155,7 +155,7 @@ func (l *loader) configUse() {
 		l.out.Add(Problem{File: l.opts.Config, Text: err.Error()})
 		return
 	}
-	l.out.Add(Problem{File: "--config", Text: "works only with block files, and " + l.files[0].src.Path + " is not one", Hint: "put them under settings in the job file, or use flags"})
+	l.out.Add(Problem{File: "--config", Text: "works only with block files, but " + l.files[0].src.Path + " is not a block file", Hint: "put them under settings in the job file, or use flags"})
 }
 
 // placeWorkDir sets the file's work dir. A path from a flag is relative to the current folder,
@@ -172,7 +172,7 @@ func (f *fileJobs) placeWorkDir(flags, file, user []settings.Given) {
 		}
 		dir, err := expand.Absolute(base, g.Text)
 		if err != nil {
-			f.out.Add(Problem{File: g.File, Line: g.Line, Col: g.Col, Text: "work_dir: " + err.Error(), Hint: "set it, or write the path out"})
+			f.out.Add(Problem{File: g.File, Line: g.Line, Col: g.Col, Text: "work_dir: " + err.Error(), Hint: "set it, or write the full path"})
 			return
 		}
 		f.workDir, f.dirKey, f.dirFrom = dir, filepath.Clean(g.Text), g.Source()

@@ -127,7 +127,7 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 		case "at":
 			goal, column, _ := strings.Cut(text, " ")
 			if m.At = strings.TrimSpace(column); m.At == "" || goal != string(Max) && goal != string(Min) {
-				refuse(v, "write at: max val_acc for the row where the column val_acc is highest, or min", "invalid value %q", text)
+				refuse(v, "write at: max val_acc to use the row with the highest val_acc, or at: min val_acc", "invalid value %q", text)
 			}
 			m.AtMax = goal == string(Max)
 		case "goal":
@@ -146,11 +146,11 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 	case m.Log != nil && m.File != nil:
 		refuse(n, "keep only one", "both log and file are set")
 	case m.Log == nil && m.Step != nil:
-		refuse(n, "add log: '"+m.Name+"=(\\S+)'", "step without log")
+		refuse(n, "add log: '"+m.Name+"=(\\S+)'", "step has no effect without log")
 	case m.File == nil && m.Key != "":
-		refuse(n, "add file: out.json", "key without file")
+		refuse(n, "add file: out.json", "key has no effect without file")
 	case m.File == nil && m.At != "":
-		refuse(n, "add file: log.csv", "at without file")
+		refuse(n, "add file: log.csv", "at has no effect without file")
 	}
 	if m.File != nil && m.Key == "" {
 		m.Key = m.Name

@@ -91,7 +91,7 @@ func checkTop(s *source.Source, root *yaml.Node) bool {
 		}
 		hint := source.DidYouMean(k.Value, source.TopKeys, "valid keys: settings, defaults, jobs")
 		if own := source.ForeignTopKeys[strings.ToLower(k.Value)]; own != "" {
-			hint = "in gpurun it is " + own
+			hint = "use " + own + " instead"
 		}
 		if slices.Contains(settings.Names(), k.Value) {
 			hint = "it is a setting: move it under settings"
@@ -135,7 +135,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		p.style, f.style = experiment, experiment
 		p.experiment()
 	} else if path {
-		s.Problem(p.Line, p.Col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "the job has a config, but neither run nor algorithm")
+		s.Problem(p.Line, p.Col, "add algorithm: …, or add run: … and write config: {base: "+config.Value+", set: {…}}", "the job has a config, but neither run nor algorithm")
 	} else {
 		p.refuseListKeys()
 		p.run()
@@ -218,7 +218,7 @@ func (p *proto) refuseListKeys() {
 func (p *proto) experiment() {
 	if log := p.get("log_path"); log != nil {
 		if other := p.get("log"); other != nil && !p.inherited["log"] {
-			p.src.Problem(log.Line, log.Column, "keep only one", "log_path and log (line %d) mean the same", other.Line)
+			p.src.Problem(log.Line, log.Column, "keep only one", "log_path and log (line %d) are the same key", other.Line)
 		}
 		p.inherited["log"] = false
 		p.keys.Content = slices.Concat([]*yaml.Node{{Kind: yaml.ScalarNode, Value: "log"}, log}, p.keys.Content)

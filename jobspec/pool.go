@@ -14,7 +14,7 @@ import (
 // poolOf reads pool: {disk: 2}, which is the same as pool: disk=2.
 func (p *proto) poolOf(n *yaml.Node) {
 	if len(n.Content) != 2 {
-		p.src.Problem(n.Line, n.Column, "write pool: disk, or pool: {disk: 2}", "pool must have exactly one name")
+		p.src.Problem(n.Line, n.Column, "write pool: disk, or pool: {disk: 2}", "pool must name exactly one pool")
 		return
 	}
 	k, v := n.Content[0], n.Content[1]
@@ -49,7 +49,7 @@ func (p *proto) checkPool(d *draft) {
 	}
 	d.Pool = PoolUse{}
 	if at >= 0 {
-		p.src.Problem(t.Line, t.Col, "ask for less, or raise it in settings", "pool: the job asks for %d of %s, which has %d", use.N, use.Name, pools[at].Size)
+		p.src.Problem(t.Line, t.Col, "request less, or enlarge the pool in settings", "pool: the job requests %d of %s, which has %d", use.N, use.Name, pools[at].Size)
 		return
 	}
 	names := make([]string, len(pools))

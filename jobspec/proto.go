@@ -198,7 +198,7 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 			empty = word
 		}
 		if first := spelt[word]; first != nil {
-			s.Problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) mean the same", k.Value, first.Value, first.Line)
+			s.Problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) are the same key", k.Value, first.Value, first.Line)
 			return
 		}
 		spelt[word] = k

@@ -35,7 +35,7 @@ func (s *Spec) Change(values map[string]string) (*Spec, error) {
 	_, util := values["max_util"]
 	switch {
 	case (n.Request.Max == 0) != (s.Request.Max == 0):
-		return nil, errors.New("gpus: cannot add GPUs to a job without any, or remove them all: change the job file, then run gpurun reload")
+		return nil, errors.New("gpus: cannot add GPUs to a CPU-only job, or remove all GPUs from a job: change the job file, then run gpurun reload")
 	case n.Request.Max == 0 && (memory || util):
 		return nil, errors.New("gpu_memory and max_util apply only to jobs with GPUs")
 	case n.Request.Max == n.Request.Min && n.Resize.Up > 0:

@@ -29,7 +29,7 @@ var (
 		"log_uniform": "log", "q_log_uniform": "log", "log_uniform_values": "log", "q_log_uniform_values": "log", "inv_log_uniform": "log", "inv_log_uniform_values": "log",
 	}
 	unlikeSweep = map[string]string{
-		"early_terminate": "gpurun stops no job early", "metric": "gpurun reads results from logs and files; add metrics",
+		"early_terminate": "gpurun stops jobs early only if you add prune", "metric": "gpurun reads results from logs and files; add metrics",
 		"method bayes": "gpurun draws parameters at random and does not learn from results", "run_cap grid": "gpurun runs the whole grid",
 	}
 	oldBools  = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"} // bools in YAML 1.1, which W&B uses
@@ -108,7 +108,7 @@ func scalar(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag:
 func (c *sweepConverter) refuse(n *yaml.Node, keys []string) {
 	for k := range source.Each(n) {
 		if !slices.Contains(keys, k.Value) {
-			fix := cmp.Or(map[string]string{"probabilities": "list likelier values several times in values"}[k.Value], "remove it")
+			fix := cmp.Or(map[string]string{"probabilities": "repeat likelier values under values"}[k.Value], "remove it")
 			c.Problem(k.Line, k.Column, source.DidYouMean(k.Value, keys, fix), "%s has no equivalent in a job file", k.Value)
 		}
 	}
@@ -232,7 +232,7 @@ func (c *sweepConverter) draw(k, v *yaml.Node) string {
 	var err error
 	number := func(key string, f float64) float64 {
 		if n := source.Child(v, key); n != nil && n.Decode(&f) != nil || !(math.Abs(f) < 1e15) {
-			err = source.Faultf("add "+key+": and a number", "%s is missing or not a number", key)
+			err = source.Faultf("set "+key+" to a number", "%s is missing or not a number", key)
 		}
 		return f
 	}

@@ -122,15 +122,15 @@ func TestUnsupportedSweepKeysAreRefused(t *testing.T) {
 		{"mistyped", "{method: grid, program: t.py, paramters: {}, parameters: {x: {valeus: [1]}}}", `1:31: paramters has no equivalent in a job file; did you mean "parameters"?
 1:59: parameter x: method: grid needs values; write values: […], or method: random
 1:63: valeus has no equivalent in a job file; did you mean "value"?`},
-		{"probabilities", "{method: random, program: t.py, parameters: {x: {values: [1, 2], probabilities: [0.5, 0.5]}}}", `1:66: probabilities has no equivalent in a job file; list likelier values several times in values`},
+		{"probabilities", "{method: random, program: t.py, parameters: {x: {values: [1, 2], probabilities: [0.5, 0.5]}}}", `1:66: probabilities has no equivalent in a job file; repeat likelier values under values`},
 		{"program", "{method: grid, parameters: {x: {value: 1}}}", `1:1: ${program} in the command has no equivalent in a job file; add program: train.py, or use one of ${args}, ${args_no_hyphens}, ${args_no_boolean_flags}, ${args_json}`},
 		{"macro", `{method: grid, command: [python, t.py, "${args_json_file}"], parameters: {x: {value: 1}}}`, `1:25: ${args_json_file} in the command has no equivalent in a job file; add program: train.py, or use one of ${args}, ${args_no_hyphens}, ${args_no_boolean_flags}, ${args_json}
 1:25: the command does not pass the parameters; add ${args}`},
 		{"distribution", "{method: random, program: t.py, parameters: {x: {distribution: q_norml}, y: {distribution: beta}}}", `1:46: parameter x: unknown distribution "q_norml"; did you mean "q_normal"?
 1:74: parameter y: unknown distribution "beta"; use one of int_uniform, inv_log_uniform, inv_log_uniform_values, log_normal, log_uniform, log_uniform_values, normal, q_log_normal, q_log_uniform, q_log_uniform_values, q_normal, q_uniform, uniform`},
-		{"numbers", "{method: random, program: t.py, parameters: {x: {min: 1}, y: {min: a, max: 2}, z: {distribution: normal, sigma: [1]}}}", `1:46: parameter x: max is missing or not a number; add max: and a number
-1:59: parameter y: min is missing or not a number; add min: and a number
-1:80: parameter z: sigma is missing or not a number; add sigma: and a number`},
+		{"numbers", "{method: random, program: t.py, parameters: {x: {min: 1}, y: {min: a, max: 2}, z: {distribution: normal, sigma: [1]}}}", `1:46: parameter x: max is missing or not a number; set max to a number
+1:59: parameter y: min is missing or not a number; set min to a number
+1:80: parameter z: sigma is missing or not a number; set sigma to a number`},
 		{"ranges", "{method: random, program: t.py, parameters: {x: {min: 5, max: 1}, y: {distribution: log_uniform_values, min: 0, max: 1}, z: {distribution: q_uniform, min: 1, max: 3, q: 10}}}", `1:46: parameter x: range 5..1 is reversed; write int 1..5
 1:67: parameter y: log needs positive numbers, not 0; start above 0, or write uniform
 1:122: parameter z: 10..0..10 is not a low..high..step range; write uniform 64..1024..64`},

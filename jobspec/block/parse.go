@@ -195,7 +195,7 @@ func (p *parser) gpus(l line, text string) int {
 func (p *parser) memory(l line, text string) float64 {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f < 0 || f > maxBlockGiB {
-		p.problem(l, "give the GB that each GPU must have free, for example 20", "invalid GPU memory: %s GB", source.Clip(text))
+		p.problem(l, "write the GB of free memory needed on each GPU, for example 20", "invalid GPU memory: %s GB", source.Clip(text))
 	}
 	return f
 }
@@ -207,7 +207,7 @@ func (p *parser) commands(lines []line) []Command {
 		case queueAndGB.MatchString(l.text):
 			p.problem(l, "add a blank line after it", "unexpected %q inside a block", source.Clip(l.text))
 		case bareNumber(l.text):
-			p.problem(l, "a block has one queue, one number of GB and at most one GPU count", "expected a command, found the number %s", source.Clip(l.text))
+			p.problem(l, "a block has one queue, one GB value and at most one GPU count", "expected a command, found the number %s", source.Clip(l.text))
 		case strings.HasSuffix(l.text, `\`):
 			p.problem(l, "write it on one line: each line is a separate command", "the command continues on the next line: %q", source.Clip(l.text))
 		default:

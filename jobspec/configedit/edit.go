@@ -42,9 +42,9 @@ func (e *edit) apply(sets []Set) {
 		case len(f.rest) > 0:
 			later = append(later, s)
 		case f.node.Kind == yaml.MappingNode || f.node.Kind == yaml.SequenceNode:
-			e.problem(s, "set the values in it", "%q is not a single value", word)
+			e.problem(s, "set its values one by one", "%q is not a single value", word)
 		case aliasOf(f.node, e.root) != nil:
-			e.problem(s, "write the value out on that line", "%q is the anchor &%s, which line %d also uses", word, f.node.Anchor, aliasOf(f.node, e.root).Line)
+			e.problem(s, "replace the alias on that line with its value", "%q is the anchor &%s, which line %d also uses", word, f.node.Anchor, aliasOf(f.node, e.root).Line)
 		case twice:
 			e.problem(s, "keep only one", "%q is set twice", word)
 		default:

@@ -121,9 +121,9 @@ func TestImpossibleEditsAreRefused(t *testing.T) {
 	for _, tt := range []struct{ name, file, key, want string }{
 		{"nearest", "optim:\n  lr: 1\n", "optim.lrr", `config f.yaml: no key "optim.lrr"; did you mean "optim.lr"?`},
 		{"nothing near", "a: 1\n", "wholly", `config f.yaml: no key "wholly"; to add it, write "+wholly"`},
-		{"a mapping", "a: {b: 1}\n", "a", `config f.yaml: "a" is not a single value; set the values in it`},
+		{"a mapping", "a: {b: 1}\n", "a", `config f.yaml: "a" is not a single value; set its values one by one`},
 		{"below a value", "a: 1\n", "a.b", `config f.yaml: "a" is a value, not a mapping, so it has no "b"`},
-		{"shared value", "a: &x 1\nb: *x\n", "a", `config f.yaml: "a" is the anchor &x, which line 2 also uses; write the value out on that line`},
+		{"shared value", "a: &x 1\nb: *x\n", "a", `config f.yaml: "a" is the anchor &x, which line 2 also uses; replace the alias on that line with its value`},
 		{"shared mapping", "a: &x {c: 1}\nb: *x\n", "b.c", `config f.yaml: "b" is the alias *x: setting it would change other values too`},
 		{"duplicate key", "a: 1\na: 2\n", "a", `config f.yaml: duplicate key "a"; keep only one`},
 	} {

@@ -15,7 +15,7 @@ import (
 func (r *matrixReader) from(k, v *yaml.Node) {
 	path, err := Absolute(r.Dir, v.Value)
 	if err == nil && v.Value == "" {
-		err = source.Faultf("write from: params.csv", "names no file")
+		err = source.Faultf("write from: params.csv", "the file name is empty")
 	}
 	var data []byte
 	if err == nil {

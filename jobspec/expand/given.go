@@ -169,7 +169,7 @@ func (r *matrixReader) group(names []string, lists [][]*Param, what string) (twi
 			left.names, left.values = append(left.names, name), append(left.values, lists[i])
 		case len(g.values) > 1:
 			r.fails = true
-			r.Out.Add(source.Problem{File: "-p " + name + "=" + g.Text, Text: "\"" + name + "\" varies together with other parameters of " + what, Hint: "set it to one value for all of them"})
+			r.Out.Add(source.Problem{File: "-p " + name + "=" + g.Text, Text: "\"" + name + "\" varies together with other parameters of " + what, Hint: "set it to a single value"})
 		default:
 			r.m.axes = append(r.m.axes, axis{[]string{name}, [][]*Param{g.copies()}})
 		}

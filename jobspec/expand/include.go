@@ -140,7 +140,7 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 		case slices.Contains(names, name):
 			e.other = e.other || !slices.ContainsFunc(g.values, func(q *Param) bool { return canonical(q) == canonical(p) })
 		case len(g.values) > 1:
-			r.fail(v, "give it one value", "-p %s=%s: only entries of %s set it", name, g.Text, what)
+			r.fail(v, "set it to a single value", "-p %s=%s: only %s entries set %[1]s", name, g.Text, what)
 		default:
 			p = g.copies()[0]
 		}

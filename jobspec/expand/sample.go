@@ -85,7 +85,7 @@ func (r *matrixReader) sample(node *yaml.Node) {
 		return
 	}
 	if twice := r.group(names, lists, "sample"); twice > 0 && len(r.given.List) == 0 {
-		r.Warning(node.Line, node.Column, "", "skipped %d of %d draws, which repeat earlier ones", twice, n)
+		r.Warning(node.Line, node.Column, "", "skipped %d of %d draws: they repeat earlier draws", twice, n)
 	}
 }
 

@@ -203,7 +203,7 @@ func TestSampleDrawsAndProblems(t *testing.T) {
 		name, in string
 		want     []string
 	}{
-		{"few values", "sample: {n: 9, params: {a: [x], b: int 1..2}}", []string{"jobs.yaml:1:9: skipped 7 of 9 draws, which repeat earlier ones", "a=x b=1", "a=x b=2"}},
+		{"few values", "sample: {n: 9, params: {a: [x], b: int 1..2}}", []string{"jobs.yaml:1:9: skipped 7 of 9 draws: they repeat earlier draws", "a=x b=1", "a=x b=2"}},
 		{"crosswise", "{matrix: {seed: [1, 2]}, sample: {n: 1, params: {a: [x]}}}", []string{"seed=1 a=x", "seed=2 a=x"}},
 		{"no n", "sample: {params: {a: [x]}}", []string{"jobs.yaml:1:9: sample has no n; add n: 20"}},
 		{"no params", "sample: {n: 2}", []string{`jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},
@@ -262,10 +262,10 @@ func TestGivenParametersReplaceThoseOfTheFile(t *testing.T) {
 		{"what is then the same is there once", "zip: {model: [r, r, v], lr: [1, 2, 3]}", []string{"lr=5"}, []string{"lr=5 model=r", "lr=5 model=v"}},
 		{"all of a group", zip, []string{"lr=5", "model=x"}, []string{"model=x lr=5"}},
 		{"of a sample", "sample: {n: 3, params: {lr: log 1..9, d: [x]}}", []string{"lr=5"}, []string{"lr=5 d=x"}},
-		{"several of a group", zip, []string{"lr=5,6"}, []string{`-p lr=5,6: "lr" varies together with other parameters of zip; set it to one value for all of them`}},
+		{"several of a group", zip, []string{"lr=5,6"}, []string{`-p lr=5,6: "lr" varies together with other parameters of zip; set it to a single value`}},
 		{"of an entry", "matrix: {a: [1], include: [{a: 1, b: 2}]}", []string{"b=3"}, []string{"a=1 b=3"}},
 		{"nothing left", "matrix: {include: [{a: 1}, {a: 2}], exclude: [], b: [1]}", []string{"a=3,4"}, []string{
-			"jobs.yaml:1:24: -p a=3,4: only entries of include set it; give it one value", "jobs.yaml:1:32: -p a=3,4: only entries of include set it; give it one value"}},
+			"jobs.yaml:1:24: -p a=3,4: only include entries set a; set it to a single value", "jobs.yaml:1:32: -p a=3,4: only include entries set a; set it to a single value"}},
 		{"nothing left of exclude", "matrix: {a: [1, 2], exclude: [{a: 2}]}", []string{"a=2"}, []string{"jobs.yaml:1:30: -p and exclude remove every job of this matrix"}},
 		{"unknown", "params: {lr: 0.1, seed: 1}", []string{"sed=2", "zebra=1"}, []string{`-p sed=2: no job has a parameter "sed"; did you mean "seed"?`, `-p zebra=1: no job has a parameter "zebra"; parameters: lr, seed`}},
 		{"none", "{}", []string{"a=1"}, []string{`-p a=1: no job has a parameter "a"; these jobs have no parameters: add matrix or params`}},

@@ -111,7 +111,7 @@ func (sc *Scope) word(spelt string) (*Segment, *wordError) {
 		case !sc.Known.Has(k):
 			return nil, &wordError{spelt, fmt.Sprintf("%s is not available in %s", spelt, sc.Where), "for literal text, write {" + spelt + "}"}
 		case format != "" && format != "q" && !k.Numeric():
-			return nil, &wordError{spelt, fmt.Sprintf("%s formats a number, but {%s} is not one", spelt, name), "remove the format"}
+			return nil, &wordError{spelt, fmt.Sprintf("%s formats a number, but {%s} is not a number", spelt, name), "remove the format"}
 		}
 		return &Segment{Kind: k, Format: format, Lit: spelt}, nil
 	}

@@ -32,7 +32,7 @@ func CheckClusterKey(key, text string) error { return clusterKeys[key](text) }
 // only lists keys that only one engine supports, with the alternative for other engines.
 var only = []struct{ key, engine, hint string }{
 	{"partition", "slurm", "Grid Engine has queues: set queue"},
-	{"qos", "slurm", "remove it, or set project if a project does the same"},
+	{"qos", "slurm", "remove it, or set project if a project has the same effect"},
 	{"constraint", "slurm", "ask for a resource: extra: [\"-l NAME=VALUE\"]"},
 	{"queue", "sge", "Slurm has partitions: set partition"},
 	{"project", "sge", "Slurm has accounts: set account"},
@@ -204,7 +204,7 @@ func modelValue(text string) error {
 		}
 	}
 	if means == "" || source.IsNumber(means[:1]) {
-		return source.Faultf("write \"gpu:a100 40GiB\", or \"constraint=a100\"", "%q has no cluster name for the model", text)
+		return source.Faultf("write \"gpu:a100 40GiB\", or \"constraint=a100\"", "%q lacks the cluster's name for the model", text)
 	}
 	return plain(means)
 }

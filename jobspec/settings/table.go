@@ -35,7 +35,7 @@ func (d Def) lost(fix string) Def { d.fix = fix; return d }
 // These are the alternatives to settings that clusters do not support.
 const (
 	TheyChoose = "remove it: the cluster chooses the GPUs"
-	WholeGPUs  = "remove it: the cluster gives a job whole GPUs"
+	WholeGPUs  = "remove it: the cluster assigns whole GPUs"
 )
 
 // OnCluster returns what to do instead if clusters do not support a setting, and whether it has no
@@ -84,8 +84,8 @@ var Table = []Def{
 	count("reserve", func(s *Settings) *int { return &s.Reserve }).changes().lost(TheyChoose),
 	count("min_gpus", func(s *Settings) *int { return &s.MinGPUs }).changes().lost(TheyChoose),
 	count("max_gpus", func(s *Settings) *int { return &s.MaxGPUs }).changes(),
-	of("hours", "", func(s *Settings) *gpu.Hours { return &s.Hours }, source.ParseHours, gpu.Hours.String).changes().lost("remove it; the cluster has reservations for that"),
-	onOff("background", func(s *Settings) *bool { return &s.Background }).lost("remove it; a partition with low priority does the same: cluster: {partition: NAME}"),
+	of("hours", "", func(s *Settings) *gpu.Hours { return &s.Hours }, source.ParseHours, gpu.Hours.String).changes().lost("remove it; use the cluster's reservations instead"),
+	onOff("background", func(s *Settings) *bool { return &s.Background }).lost("remove it; use a low-priority partition instead: cluster: {partition: NAME}"),
 	onOff("share", func(s *Settings) *bool { return &s.Share }).onGPUs(),
 	count("slots", func(s *Settings) *int { return &s.Slots }).lost(WholeGPUs),
 	word("others", func(s *Settings) *gpu.Others { return &s.Others }, gpu.OthersAllow, gpu.OthersAvoid).changes().onGPUs(),
@@ -155,7 +155,7 @@ func formatPools(pools []Pool) string {
 func parseProgram(text string) (string, error) {
 	program := strings.TrimSpace(text)
 	if program == "" {
-		return "", source.Faultf("try python test.py", "%q runs no command", text)
+		return "", source.Faultf("try python test.py", "%q contains no command", text)
 	}
 	return program, nil
 }

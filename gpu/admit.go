@@ -41,7 +41,7 @@ var (
 			words: func(q *query, d *device) string { return have(d.Total, "total", q.req.Memory) }},
 		// This is last, so that it is reported only if the job could otherwise use the device.
 		{code: Reserved, host: true, never: true, refuses: func(_ *query, d *device) bool { return d.barred != "" },
-			words: func(_ *query, d *device) string { return "not for gpurun: " + d.barred }},
+			words: func(_ *query, d *device) string { return "not available to gpurun: " + d.barred }},
 	}
 	opening = []rule{
 		{code: Limit, host: true, refuses: func(q *query, d *device) bool { return q.pool.closed(q.now, d) != "" },

@@ -298,9 +298,9 @@ func (p *Pool) Possible(req Request) (string, bool) {
 	}
 	why := "GPU " + nearest.label() + ": " + q.refusal(fixed, nearest).words(&q, nearest)
 	if usable == 0 && req.Min == 1 {
-		return "no GPU here can take it: " + why, false
+		return "no suitable GPU here: " + why, false
 	}
-	return needs + ", but only " + count(usable) + " here can take it; " + why, false
+	return needs + ", but this machine has only " + suitable(usable) + "; " + why, false
 }
 
 // nearness scores how close a refused device comes to the request. Devices that the job may use

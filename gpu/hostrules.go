@@ -215,7 +215,7 @@ func parseSpan(text string) (s span, err error) {
 	}
 	from, to, ok := strings.Cut(strings.ReplaceAll(times, " ", ""), "-")
 	if !ok {
-		return s, fmt.Errorf("%q has no end", times)
+		return s, fmt.Errorf("%q has no end time", times)
 	}
 	if s.from, err = parseClock(from); err == nil {
 		s.to, err = parseClock(to)

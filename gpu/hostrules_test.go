@@ -125,12 +125,12 @@ func TestHostRulesRefuseDevices(t *testing.T) {
 		want   []string
 	}{
 		{"none", nil, nil, one(GiB), []string{"", "", ""}},
-		{"devices", func(h *HostRules) { h.Devices = []string{"0-1"} }, nil, one(GiB), []string{"", "", "not for gpurun: devices: 0-1" + hostFile}},
+		{"devices", func(h *HostRules) { h.Devices = []string{"0-1"} }, nil, one(GiB), []string{"", "", "not available to gpurun: devices: 0-1" + hostFile}},
 		{"by UUID", func(h *HostRules) { h.Devices = []string{"GPU-2"} }, nil, one(GiB),
-			[]string{"not for gpurun: devices: GPU-2" + hostFile, "not for gpurun: devices: GPU-2" + hostFile, ""}},
-		{"reserve", func(h *HostRules) { h.Reserve = 1 }, nil, one(GiB), []string{"", "", "not for gpurun: reserve: 1" + hostFile}},
+			[]string{"not available to gpurun: devices: GPU-2" + hostFile, "not available to gpurun: devices: GPU-2" + hostFile, ""}},
+		{"reserve", func(h *HostRules) { h.Reserve = 1 }, nil, one(GiB), []string{"", "", "not available to gpurun: reserve: 1" + hostFile}},
 		{"reserve of the devices", func(h *HostRules) { h.Devices, h.Reserve = []string{"0-1"}, 1 }, nil, one(GiB),
-			[]string{"", "not for gpurun: reserve: 1" + hostFile, "not for gpurun: devices: 0-1" + hostFile}},
+			[]string{"", "not available to gpurun: reserve: 1" + hostFile, "not available to gpurun: devices: 0-1" + hostFile}},
 		{"quota", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, mine("GPU-0"), one(GiB),
 			[]string{"held by me, other", "you hold 1 GPU; max_gpus_per_user: 1" + hostFile, "you hold 1 GPU; max_gpus_per_user: 1" + hostFile}},
 		{"beside one's own within the quota", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, mine("GPU-0"), share,
@@ -257,10 +257,10 @@ func TestDeviceTheHostNeverAllowsIsImpossible(t *testing.T) {
 		want  string
 	}{
 		{"fits", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(3), ""},
-		{"devices", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(4), "needs 4 GPUs, but this machine has 3; GPU 3: not for gpurun: devices: 0-2" + hostFile},
-		{"gpu_ids", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(1, "3"), "this run is not allowed to use any of its gpu_ids (3); GPU 3: not for gpurun: devices: 0-2" + hostFile},
-		{"none left", func(h *HostRules) { h.Reserve = 9 }, request(1), "no GPU here can take it: GPU 0: not for gpurun: reserve: 9" + hostFile},
-		{"reserve", func(h *HostRules) { h.Reserve = 1 }, request(4), "needs 4 GPUs, but this machine has 3; GPU 3: not for gpurun: reserve: 1" + hostFile},
+		{"devices", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(4), "needs 4 GPUs, but this machine has 3; GPU 3: not available to gpurun: devices: 0-2" + hostFile},
+		{"gpu_ids", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(1, "3"), "this run is not allowed to use any of the job's gpu_ids (3); GPU 3: not available to gpurun: devices: 0-2" + hostFile},
+		{"none left", func(h *HostRules) { h.Reserve = 9 }, request(1), "no suitable GPU here: GPU 0: not available to gpurun: reserve: 9" + hostFile},
+		{"reserve", func(h *HostRules) { h.Reserve = 1 }, request(4), "needs 4 GPUs, but this machine has 3; GPU 3: not available to gpurun: reserve: 1" + hostFile},
 		{"per job", func(h *HostRules) { h.MaxGPUsPerJob = 2 }, request(3), "needs 3 GPUs; max_gpus_per_job: 2" + hostFile},
 		{"per user", func(h *HostRules) { h.MaxGPUsPerUser, h.MaxGPUsPerJob, h.Reserve = 2, 3, 1 }, request(3), "needs 3 GPUs; max_gpus_per_user: 2" + hostFile},
 		{"this user", func(h *HostRules) { h.Users = []UserEntry{{Key: "mallory", UIDs: []int{me}, MaxGPUs: num(0)}} }, request(1), "needs 1 GPU; max_gpus: 0 for mallory" + hostFile},

@@ -99,6 +99,9 @@ func count(n int) string {
 	return fmt.Sprintf("%d GPUs", n)
 }
 
+// suitable returns "1 suitable GPU".
+func suitable(n int) string { return strings.Replace(count(n), " ", " suitable ", 1) }
+
 // either returns the quoted names: "a" or "b".
 func either(names []string) string {
 	quoted := make([]string, len(names))
@@ -155,7 +158,7 @@ func (p *Pool) never(req Request) (why, hint string) {
 	named, at := matches(fit, req.IDs.List()), -1
 	fit = slices.DeleteFunc(fit, func(Device) bool { at++; return !named[at] })
 	if len(fit) == 0 {
-		return fmt.Sprintf("this run is not allowed to use any of its gpu_ids (%s)", strings.Join(req.IDs.List(), ", ")), ""
+		return fmt.Sprintf("this run is not allowed to use any of the job's gpu_ids (%s)", strings.Join(req.IDs.List(), ", ")), ""
 	}
 	most := Largest(fit)
 	big := len(slices.DeleteFunc(fit, func(d Device) bool { return d.Total > 0 && d.Total < req.Memory }))
@@ -163,7 +166,7 @@ func (p *Pool) never(req Request) (why, hint string) {
 	case big == 0:
 		why = fmt.Sprintf("needs %s, but the largest GPU has %s", req.Memory.Asked(), most.Round())
 	case big < req.Min && big < len(devs):
-		why = fmt.Sprintf("needs %d GPUs, but only %d can take it", req.Min, big)
+		why = fmt.Sprintf("needs %d GPUs, but this machine has only %s", req.Min, suitable(big))
 	case big < req.Min:
 		why = fmt.Sprintf("needs %d GPUs, but this machine has %d", req.Min, big)
 	case bound < req.Min:

@@ -131,13 +131,13 @@ func TestCheckDevicesReportsImpossibleJobs(t *testing.T) {
 		{"fits", "gpu_memory: 40GiB", ""},
 		{"too much memory", "gpu_memory: 41GiB", "the largest GPU has 40 GiB"},
 		{"too many", "gpus: 3", "this machine has 2"},
-		{"too many of that size", "{gpus: 2, gpu_memory: 20GiB}", "only 1 can take it"},
+		{"too many of that size", "{gpus: 2, gpu_memory: 20GiB}", "only 1 suitable GPU"},
 		{"at least one of up to four", "gpus: 1-4", ""},
 		{"no such model", "gpu_model: h100", "no GPU here matches h100"},
 		{"too small a model", "{gpu_model: t4, gpu_memory: 20GiB}", "the largest GPU has 16 GiB"},
 		{"no such id", "gpu_ids: 5", `gpu_ids: no GPU here matches "5": this machine has 0 (GPU-a), 1 (GPU-b)`},
 		{"no GPU wanted", "gpus: 0", ""},
-		{"instances are no GPUs", "{gpus: 3, gpu_memory: 5GiB}", "needs 3 GPUs, but only 2 GPUs here can take it; GPU 2"},
+		{"instances are no GPUs", "{gpus: 3, gpu_memory: 5GiB}", "needs 3 GPUs, but this machine has only 2 suitable GPUs; GPU 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			keys := strings.Trim(test.job, "{}")

@@ -37,7 +37,7 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 		{"a parameter in another tool's spelling", "params: {seed: 1}\nrun: python t.py ${{ matrix.seed }}", `${{ matrix.seed }} is not a variable and is kept as is`},
 		{"a parameter with spaces", "params: {seed: 1}\nrun: python t.py {{ seed }}", `{{ seed }} is not a variable and is kept as is`},
 		{"another language's format", "params: {seed: 1}\nrun: python t.py {seed:4}", `{seed:4} is not a variable and is kept as is`},
-		{"$ in env that is not set", "env: {A: \"x:$NO_SUCH_VARIABLE\"}\nrun: x", `:3:17: env: A: $NO_SUCH_VARIABLE is not set in the environment of gpurun, so it expands to nothing`},
+		{"$ in env that is not set", "env: {A: \"x:$NO_SUCH_VARIABLE\"}\nrun: x", `:3:17: env: A: $NO_SUCH_VARIABLE is not set in gpurun's environment, so it expands to nothing`},
 		{"~ in env", "env: {A: ~/x}\nrun: x", `:3:14: env: A: "~/x" is passed as is: ~ is not expanded here`},
 		{"~ in args", "run: x\nargs: {data: ~/data}", `args: data: "~/data" is passed as is`},
 		{"a switch", "run: x\nargs: {amp: no}", `:4:17: args: no is text, so the command gets --amp no`},

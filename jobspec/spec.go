@@ -176,7 +176,7 @@ func (p *proto) finish(d *draft) {
 			}
 			whole := s.Engine != "local" || d.given["share"] != nil && !r.Share
 			if t := d.given["memory"]; t != nil && !whole {
-				p.src.Warning(t.Line, t.Col, "for GPU memory write gpu_memory", "memory is host memory, but the job does not set gpu_memory")
+				p.src.Warning(t.Line, t.Col, "for GPU memory, write gpu_memory", "memory is host memory, but the job does not set gpu_memory")
 			}
 		}
 		r.UtilOnOwn = p.style.ownUtil

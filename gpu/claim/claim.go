@@ -161,7 +161,7 @@ func parse(b []byte) (*content, error) {
 	case c.Version < 1 || c.PID < 1 || c.UniID == "" || len(c.Devices) == 0:
 		return nil, fmt.Errorf("not a claim: it lacks a version, a pid, a uni_id or devices")
 	case len(c.Devices) > maxDevices:
-		return nil, fmt.Errorf("it claims %d devices", len(c.Devices))
+		return nil, fmt.Errorf("it claims too many devices: %d", len(c.Devices))
 	}
 	c.Job, c.UniID, c.Run = cut(c.Job), cut(c.UniID), cut(c.Run)
 	for i := range c.Devices {

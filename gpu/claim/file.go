@@ -49,7 +49,7 @@ func createIn(dir *os.File, base, suffix string, content any) (*held, error) {
 			return nil, fmt.Errorf("cannot write %s: %w", filepath.Join(dir.Name(), name), err)
 		}
 	}
-	return nil, fmt.Errorf("%s has too many files of %s", dir.Name(), base)
+	return nil, fmt.Errorf("%s has too many files for %s", dir.Name(), base)
 }
 
 // createAt creates one file. It returns EEXIST if the name is taken.

@@ -80,7 +80,7 @@ var nasty = map[string]struct {
 		must(t, os.Truncate(path, 1<<30))
 		must(t, os.Chown(path, mallory, mallory))
 		flocked(t, path)
-	}, "a.claim: it has 1073741824 bytes"},
+	}, "a.claim: it is too large: 1073741824 bytes"},
 	"garbage": {func(t *testing.T, root, dir string) {
 		garbage(t, filepath.Join(dir, "a.claim"), `{"version":1,"pid":`)
 	}, "a.claim: not a claim"},

@@ -78,7 +78,7 @@ func readQuarantine(d *os.File, name string, uid int) (q gpu.Quarantine, err err
 	case s.BootID != host.BootID():
 		return q, errGone
 	case s.Version < 1 || s.UUID == "" || name != quarantineName(s.UUID):
-		return q, errors.New("not a quarantine: it lacks a version, or its name is not the device's")
+		return q, errors.New("not a quarantine: it lacks a version, or its name does not match its device")
 	case s.UID != uid:
 		return q, fmt.Errorf("it names uid %d but belongs to uid %d", s.UID, uid)
 	}

@@ -133,7 +133,7 @@ func trust(st *unix.Stat_t, uid int) error {
 	case st.Nlink == 0:
 		return errGone
 	case st.Size > maxSize:
-		return staticError(fmt.Sprintf("it has %d bytes", st.Size))
+		return staticError(fmt.Sprintf("it is too large: %d bytes", st.Size))
 	}
 	return nil
 }

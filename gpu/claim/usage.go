@@ -60,7 +60,7 @@ func parseUsage(b []byte, uid int, set string, now time.Time) (*Usage, error) {
 	}
 	switch {
 	case u.Version < 1 || u.Set != set:
-		return nil, errors.New("not a record of GPU time: it lacks a version, or its name is not the set's")
+		return nil, errors.New("not a record of GPU time: it lacks a version, or its name does not match its set")
 	case u.UID != uid:
 		return nil, fmt.Errorf("it names uid %d but belongs to uid %d", u.UID, uid)
 	}

@@ -166,7 +166,7 @@ func (s *view) unreadable(f folder, path string, err error) bool {
 	fix := ""
 	switch {
 	case errors.Is(err, unix.EMFILE):
-		fix = ": raise ulimit -n"
+		fix = " (raise ulimit -n)"
 	case errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
 	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE), errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.EREMOTEIO):
 		if f.mounted(f.path) || f.mounted(path) { // a file system that its user mounted there

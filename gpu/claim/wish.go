@@ -47,7 +47,7 @@ func parseWish(b []byte) (*wishContent, error) {
 	case c.Version < 1 || c.PID < 1 || w.Run == "":
 		return nil, errors.New("not a wish: it lacks a version, a pid or a run")
 	case len(w.Requests) > maxAsks:
-		return nil, fmt.Errorf("it makes %d requests", len(w.Requests))
+		return nil, fmt.Errorf("it makes too many requests: %d", len(w.Requests))
 	}
 	w.Run, w.Name, w.Used = cut(w.Run), cut(w.Name), min(max(w.Used, 0), maxSeconds)
 	w.HostResources = bounded(w.HostResources)
@@ -57,7 +57,7 @@ func parseWish(b []byte) (*wishContent, error) {
 	for i := range w.Requests {
 		a := &w.Requests[i]
 		if len(a.UUIDs) > maxDevices {
-			return nil, fmt.Errorf("it names %d devices", len(a.UUIDs))
+			return nil, fmt.Errorf("it names too many devices: %d", len(a.UUIDs))
 		}
 		a.Jobs, a.Min, a.Room = min(max(a.Jobs, 0), maxJobs), min(max(a.Min, 0), maxDevices), min(max(a.Room, 0), maxDevices)
 		a.HostResources = bounded(a.HostResources)
@@ -117,7 +117,7 @@ func (w *Wisher) Publish(wish gpu.Wish) error {
 	w.file.end()
 	var err error
 	if w.file, _, err = create(w.roots, cut(wish.Run), wishSuffix, c); err != nil {
-		return fmt.Errorf("other runs cannot see what this one is waiting for: %w", err)
+		return fmt.Errorf("other runs cannot see what this run is waiting for: %w", err)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
 	r.m.values, r.rowAt = map[string][]*Param{}, map[*Param]place{}
 	var include, exclude *yaml.Node
 	if n := keys.Matrix; n != nil && n.Kind == yaml.ScalarNode && !source.IsNull(n) {
-		r.fail(n, "for the rows of a file write matrix: {from: "+n.Value+"}", "matrix must be a mapping (name: values), not %s", source.Describe(n))
+		r.fail(n, "for the rows of a file, write matrix: {from: "+n.Value+"}", "matrix must be a mapping (name: values), not %s", source.Describe(n))
 	} else if n != nil {
 		r.fails = !s.Pairs(n, "matrix", func(k, v *yaml.Node) {
 			switch {
@@ -188,9 +188,9 @@ func (r *matrixReader) values(name string, v *yaml.Node) []*Param {
 		case item.Kind == yaml.ScalarNode:
 			list = append(list, r.value(name, item))
 		case item.Kind == yaml.SequenceNode:
-			r.fail(item, "write one flat list; to combine values use zip or include", "a value of parameter %q is a list", name)
+			r.fail(item, "write one flat list; to combine values, use zip or include", "a value of parameter %q is a list", name)
 		default:
-			r.fail(item, cmp.Or(source.QuoteHint(item), "to combine values use zip or include"), "a value of parameter %q is a mapping", name)
+			r.fail(item, cmp.Or(source.QuoteHint(item), "to combine values, use zip or include"), "a value of parameter %q is a mapping", name)
 		}
 	}
 	return list

@@ -42,12 +42,12 @@ func (b *batchChecker) inputOrder(e *Expansion, t *expand.Text, path string) boo
 			return false
 		}
 		b.find(e, Order, t, glob || b.exists(path), fmt.Sprintf("add needs: [%q]", p.Name),
-			"job %q reads %s but does not wait for job %q, which makes it", e.Name, path, p.Name)
+			"job %q reads %s but does not wait for job %q, which creates it", e.Name, path, p.Name)
 		return true
 	case glob || len(e.Needs) > 0 || e.Queue >= 0 || b.exists(path):
 	default:
-		b.find(e, Missing, t, true, "fix the path, or add the job that makes it to needs",
-			"input %s does not exist, and no job of this batch makes it", path)
+		b.find(e, Missing, t, true, "fix the path, or add the job that creates it to needs",
+			"input %s does not exist, and no job in this batch creates it", path)
 		return true
 	}
 	return false

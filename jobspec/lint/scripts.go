@@ -105,7 +105,7 @@ func (b *batchChecker) missingScripts() {
 			at := *e.Commands[0]
 			at.Line, at.Col = b.Files[e.File].Source.Find(at.Line, at.Col, name)
 			b.find(e, Missing, &at, true, "fix the path or work_dir",
-				"script %s does not exist, and no job of this batch makes it", path)
+				"script %s does not exist, and no job in this batch creates it", path)
 		}
 		return true
 	})

@@ -28,6 +28,6 @@ var TopKeys = []string{"settings", "defaults", "jobs"}
 // HomeSlip warns about a bare ~, which YAML reads as null.
 func HomeSlip(s *Source, key string, n *yaml.Node) {
 	if key == "work_dir" && IsNull(n) && n.Value == "~" {
-		s.Warning(n.Line, n.Column, `for the home folder write "~", with quotes`, "work_dir: ~ means null in YAML")
+		s.Warning(n.Line, n.Column, `for the home folder, write "~", with quotes`, "work_dir: ~ means null in YAML")
 	}
 }

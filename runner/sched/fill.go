@@ -433,7 +433,7 @@ func groupByReason(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string 
 	if more > 0 {
 		words = append(words, fmt.Sprintf("and %d more", more))
 	}
-	return cmp.Or(strings.Join(words, "; "), "no GPU here can take it")
+	return cmp.Or(strings.Join(words, "; "), "no suitable GPU here")
 }
 
 // gpuNumbers formats indices as "GPU 3", "GPU 0, 2" or "GPU 0-2, 5".

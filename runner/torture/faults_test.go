@@ -172,7 +172,7 @@ func TestAttemptInAnotherPIDNamespaceIsNotJudged(t *testing.T) {
 	r = l.start(inside...)
 	r.wait(patience)
 	l.ended(r, 4)
-	l.says(r, "train-3 may still be running on this machine", "in another PID namespace", "--abandon")
+	l.says(r, "train-3 (started ", "may still be running on this machine", "in another PID namespace", "--abandon")
 	l.says(l.run(0), "1 of 1 done")
 	if n := len(readLedger(t, filepath.Join(l.state, "ledger.jsonl")).order); n != 1 {
 		t.Errorf("%d attempts, want 1", n)

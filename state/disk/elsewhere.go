@@ -20,10 +20,10 @@ type ElsewhereError struct {
 func (e *ElsewhereError) Error() string {
 	since := e.Since.Local().Format("2006-01-02 15:04")
 	if e.Here {
-		return fmt.Sprintf("%s may still be running on this machine (%s) since %s, in another PID namespace (a container): run gpurun there, or gpurun run --abandon %s if the container is gone",
-			e.Job, e.Host, since, e.Host)
+		return fmt.Sprintf("%s (started %s) may still be running on this machine (%s), in another PID namespace (a container): run gpurun there, or gpurun run --abandon %s if the container is gone",
+			e.Job, since, e.Host, e.Host)
 	}
-	return fmt.Sprintf("%s may still be running on %s since %s: run gpurun there, or gpurun run --abandon %s if the machine is gone", e.Job, e.Host, since, e.Host)
+	return fmt.Sprintf("%s (started %s) may still be running on %s: run gpurun there, or gpurun run --abandon %s if the machine is gone", e.Job, since, e.Host, e.Host)
 }
 
 // OnThisHost reports whether a run's PIDs are valid here: it ran on this machine and in this PID
@@ -60,7 +60,7 @@ func (s *State) elsewhere(file int, run state.Fact, o Options) ([]state.Fact, er
 		switch {
 		case cut:
 			end.State, end.Why, end.Cause = state.Interrupted, state.WhyInterrupted, state.CauseInterrupted
-			end.Reason = "cut off: its run was in a job of a cluster that has ended"
+			end.Reason = "cut off: its run was in a cluster job that has ended"
 		case here, recorded: // the engine determines how it ended
 			continue
 		case o.Abandon == "" || o.Abandon != run.Host:

@@ -28,7 +28,7 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("%s is already running as process %d on %s since %s", e.File, e.PID, e.Host, e.Since.Local().Format(time.DateTime))
+	return fmt.Sprintf("%s is already running as process %d on %s (started %s)", e.File, e.PID, e.Host, e.Since.Local().Format(time.DateTime))
 }
 
 // A holder is the content of a lock file, and identifies the process that holds the lock.

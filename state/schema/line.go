@@ -88,9 +88,9 @@ func (e *End) words(now time.Time, verb string) string {
 	switch n := len(e.Without); n {
 	case 0:
 	case 1:
-		s += " without " + e.Without[0]
+		s += " (excluding " + e.Without[0] + ")"
 	default:
-		s += fmt.Sprintf(" without %s and %d more", e.Without[0], n-1)
+		s += fmt.Sprintf(" (excluding %s and %d more)", e.Without[0], n-1)
 	}
 	return s
 }

@@ -98,7 +98,7 @@ var (
 				return fmt.Sprintf("this run holds %s, the most that min_gpus, max_gpus and reserve allow now", count(q.pool.held()))
 			}},
 		{code: Watching, refuses: func(q *query, d *device) bool { return !q.pool.rules.AtOnce && q.unwatched(d) },
-			words: func(_ *query, d *device) string { return "watching: " + d.watchedFor() }},
+			words: func(_ *query, d *device) string { return "watched for only " + d.watchedFor() }},
 	}
 	rules = slices.Concat(fixed, opening, answering, company, numbers)
 )

@@ -128,7 +128,7 @@ func TestAdmitReportsTheReason(t *testing.T) {
 		{name: "nobody's memory named", code: MemoryShort, see: func(r *Reading) { r.Used, r.Free = 14*GiB, 10*GiB }, req: func(r *Request) { r.Memory = 12 * GiB },
 			want: "10 GiB free, 12 GiB needed; 14 GiB in use by no visible process"},
 		{name: "busy", code: Busy, user: "bob", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 71 }, want: "71% busy, limit 30%"},
-		{name: "at the limit, but watched briefly", code: Watching, user: "bob", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }, want: "watching: 0 of 60 s"},
+		{name: "at the limit, but watched briefly", code: Watching, user: "bob", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }, want: "watched for only 0 of 60 s"},
 		{name: "judged at once", rules: func(r *Rules) { r.AtOnce = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }},
 		{name: "no limit", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 99 }, req: func(r *Request) { r.MaxUtil = 100 }},
 		{name: "empty but latched at 100%", see: func(r *Reading) { r.Samples[0].Percent = 100 }},
@@ -197,8 +197,8 @@ func TestUtilizationIsJudgedOverWindows(t *testing.T) {
 		reason(at, 0, bobs(GiB))
 	}
 	got = append(got, reason(85, 0, bobs(GiB)), reason(85.1, 0, bobs(GiB)), reason(200, 0, bobs(GiB)))
-	want := []string{"watching: 0 of 60 s", "80% busy, limit 30%", "80% busy in the last 60 s, limit 30%",
-		"80% busy in the last 60 s, limit 30%", "", "watching: 0 of 60 s"}
+	want := []string{"watched for only 0 of 60 s", "80% busy, limit 30%", "80% busy in the last 60 s, limit 30%",
+		"80% busy in the last 60 s, limit 30%", "", "watched for only 0 of 60 s"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -209,7 +209,7 @@ func TestWatchingRestartsAfterAGap(t *testing.T) {
 		name string
 		poll time.Duration
 		want string
-	}{{"longer than usual", 5 * time.Second, "watching: 0 of 60 s"}, {"as long as the poll", 60 * time.Second, ""}, {"poll unknown", 0, ""}} {
+	}{{"longer than usual", 5 * time.Second, "watched for only 0 of 60 s"}, {"as long as the poll", 60 * time.Second, ""}, {"poll unknown", 0, ""}} {
 		t.Run(tt.name, func(t *testing.T) {
 			rules := anyone()
 			rules.Poll = tt.poll

@@ -52,7 +52,7 @@ func codeText(code nvml.Return) string {
 
 // missingInit explains why NVML could not be initialized and how to fix it.
 func missingInit(code nvml.Return) *Missing {
-	m := &Missing{Text: "the NVIDIA driver does not start: " + codeText(code), Hint: "check that nvidia-smi works"}
+	m := &Missing{Text: "the NVIDIA driver failed to initialize: " + codeText(code), Hint: "check that nvidia-smi works"}
 	switch code {
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
 		m.Text = "the NVIDIA driver's library and its kernel module do not match: " +

@@ -263,7 +263,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 			if !all(y, x) {
 				if glob = e.matching(&other, waited); glob == "" {
 					glob = other.Glob
-					warn("some jobs of %s waited for some of %s: now each waits for all of them", e.Glob, other.Glob)
+					warn("some %[1]s jobs waited for only some %[2]s jobs: now each %[1]s job waits for all %[2]s jobs", e.Glob, other.Glob)
 				}
 			}
 			entries[y].Needs = append(entries[y].Needs, glob)

@@ -118,7 +118,7 @@ func (l *linter) outOfRange(n int, maybe bool, at syntax.Node, what string) {
 	if l.job.GPUs < 0 || n < l.job.GPUs {
 		return
 	}
-	text, hint := " in a job with gpus: 0", "set gpus: 1, or remove the option"
+	text, hint := " is used in a job with gpus: 0", "set gpus: 1, or remove the option"
 	switch {
 	case l.job.GPUs == 1:
 		text, hint = " is out of range: a job with gpus: 1 sees only GPU 0", "use 0: "+numbersFrom0

@@ -43,7 +43,7 @@ var foreignKeys = sync.OnceValue(func() map[string]inOurWords {
 		"environment": same("env"), "environments": same("env"), "envs": same("env"), "vars": fixed("params (for {variables}) or env"), "variables": fixed("params (for {variables}) or env"), "parameters": same("params"),
 		"dependencies": same("needs"), "dependency": same("needs"), "depends": same("needs"), "after": same("needs"), "requires": same("needs"),
 		"if": fixed("when: success, failure or always"), "condition": fixed("when: success, failure or always"),
-		"output": fixed("log (for its output) or outputs (for files it makes)"), "log_file": same("log"), "logfile": same("log"), "log_path": same("log"), "logs": same("log"), "out": same("outputs"), "artifacts": same("outputs"), "sources": same("inputs"), "generates": same("outputs"),
+		"output": fixed("log (for its output) or outputs (for files it creates)"), "log_file": same("log"), "logfile": same("log"), "log_path": same("log"), "logs": same("log"), "out": same("outputs"), "artifacts": same("outputs"), "sources": same("inputs"), "generates": same("outputs"),
 		"metric": same("metrics"), "results": same("metrics"), "scores": same("metrics"),
 		"error": same("stderr"), "input": same("inputs"),
 		"description": same("desc"), "comment": same("desc"), "help": same("desc"), "tag": same("tags"), "labels": same("tags"), "label": same("tags"), "id": same("name"), "job_name": same("name"), "job-name": same("name"),

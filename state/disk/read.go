@@ -3,7 +3,6 @@ package disk
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,7 +122,11 @@ func readable(f *state.Fact) error {
 	if f.Version <= state.Version {
 		return nil
 	}
-	return fmt.Errorf("%w: version %d, by gpurun %s; this gpurun reads up to version %d (use gpurun %[3]s or later)", ErrNewer, f.Version, cmp.Or(f.Gpurun, "of unknown version"), state.Version)
+	by, fix := "", "update gpurun"
+	if f.Gpurun != "" {
+		by, fix = ", by gpurun "+f.Gpurun, "use gpurun "+f.Gpurun+" or later"
+	}
+	return fmt.Errorf("%w: version %d%s; this gpurun reads up to version %d (%s)", ErrNewer, f.Version, by, state.Version, fix)
 }
 
 // decode parses a line. Facts of unknown kinds are ignored when they are applied.

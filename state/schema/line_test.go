@@ -22,7 +22,7 @@ func TestStateLineOfEachSituation(t *testing.T) {
 	}{
 		{
 			live(RunRunning, &Live{Stalled: []string{"hung"}, Bottleneck: Known("this batch uses all 7 usable GPUs"), End: &End{From: at(51), To: at(56), Without: []string{"hung"}}}),
-			"running: 38 of 60 done, 10 failed, 6 running (1 stalled), 5 waiting, 1 did not run · this batch uses all 7 usable GPUs · done 12:51–12:56 without hung",
+			"running: 38 of 60 done, 10 failed, 6 running (1 stalled), 5 waiting, 1 did not run · this batch uses all 7 usable GPUs · done 12:51–12:56 (excluding hung)",
 		},
 		{
 			live(RunRunning, &Live{End: &End{Unknown: Known("no similar job has ended")}}),

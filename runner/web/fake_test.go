@@ -174,9 +174,9 @@ func (f *fake) Add(_ Batch, command []string) ([]string, error) {
 	return nil, nil
 }
 
-// quick are limits for tests.
+// quick are limits for tests. Clients may be as slow as a busy machine makes them.
 var quick = Limits{
-	Header: time.Second, Request: 2 * time.Second, Write: time.Second, Beat: time.Minute,
+	Header: time.Minute, Request: time.Minute, Write: time.Minute, Beat: time.Minute,
 	Look: time.Millisecond, Host: time.Millisecond, Past: 100 * time.Millisecond, Idle: time.Minute,
 }
 
@@ -188,9 +188,12 @@ type served struct {
 	errors bytes.Buffer
 }
 
-func serve(t testing.TB, src Source, allow Right) *served {
-	s := &served{t: t}
-	s.Server = New(Config{Source: src, User: "me", Host: "gpu01", Version: "v1", Allow: allow, Roots: []string{"/home/me"}, Tokens: Tokens{readToken, controlToken}, Limits: quick, Errors: &s.errors})
+func serve(t testing.TB, src Source, allow Right, change ...func(*Limits)) *served {
+	s, limits := &served{t: t}, quick
+	for _, f := range change {
+		f(&limits)
+	}
+	s.Server = New(Config{Source: src, User: "me", Host: "gpu01", Version: "v1", Allow: allow, Roots: []string{"/home/me"}, Tokens: Tokens{readToken, controlToken}, Limits: limits, Errors: &s.errors})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -310,7 +310,7 @@ func TestServerSendsNoSecrets(t *testing.T) {
 // Clients that send slowly or too much are dropped, while others are served.
 func TestFloodingClientsAreDropped(t *testing.T) {
 	f := newFake(t, 1)
-	s := serve(t, f, Control)
+	s := serve(t, f, Control, func(l *Limits) { l.Header, l.Request = time.Second, 2*time.Second })
 	address := strings.TrimPrefix(s.url, "http://")
 	var slow []net.Conn
 	for range 200 { // none of them completes its header or body

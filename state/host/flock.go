@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -74,19 +73,45 @@ func UserLock(dev uint64, uid int) int {
 	})
 }
 
+// scans is how often /proc/locks is read before a lock counts as absent. The kernel returns at most
+// a page at a time, and a lock that is released between two pages hides another one.
+const scans = 20
+
+// maxLockLine is more than the length of a line of /proc/locks. With less space left in its page,
+// the kernel may have stopped before the last lock.
+const maxLockLine = 256
+
 // holder returns the process that holds the first matching lock, or 0.
 func holder(wanted func(lock) bool) int {
-	f, err := os.Open("/proc/locks")
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		if l, ok := parseLock(in.Bytes()); ok && wanted(l) {
-			return l.pid
+	for range scans {
+		text, whole := readLocks()
+		for line := range bytes.Lines(text) {
+			if l, ok := parseLock(line); ok && wanted(l) {
+				return l.pid
+			}
+		}
+		if whole {
+			break
 		}
 	}
 	return 0
+}
+
+// readLocks returns the content of /proc/locks, and whether it was read at one moment.
+func readLocks() (text []byte, whole bool) {
+	f, err := os.Open("/proc/locks")
+	if err != nil {
+		return nil, true
+	}
+	defer f.Close()
+	page := make([]byte, 64<<10)
+	for reads := 0; ; reads++ {
+		n, err := f.Read(page)
+		if err != nil || n == 0 {
+			return text, reads <= 1 && len(text) < os.Getpagesize()-maxLockLine
+		}
+		text = append(text, page[:n]...)
+	}
 }
 
 // A lock is a flock that a process holds.

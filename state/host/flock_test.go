@@ -3,6 +3,8 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -50,4 +52,50 @@ func TestParseLockSkipsOtherKinds(t *testing.T) {
 			t.Errorf("%q: %+v, %v, want %d", line, l, ok, want)
 		}
 	}
+}
+
+// The kernel returns /proc/locks a page at a time, so a lock that is released in between can hide another one.
+func TestLockIsFoundWhileOthersComeAndGo(t *testing.T) {
+	dir := t.TempDir()
+	lock := func(name string, how int) *os.File {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err == nil {
+			err = unix.Flock(int(f.Fd()), how)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(lock("held", unix.LOCK_EX).Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	var others []*os.File
+	for i := range 300 {
+		others = append(others, lock(strconv.Itoa(i), unix.LOCK_EX))
+	}
+	stop := make(chan struct{})
+	var churn sync.WaitGroup
+	churn.Go(func() {
+		for how := unix.LOCK_UN; ; how ^= unix.LOCK_UN ^ unix.LOCK_EX {
+			for _, f := range others {
+				_ = unix.Flock(int(f.Fd()), how)
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	for range 3000 {
+		if LockHolder(st.Dev, st.Ino) != os.Getpid() {
+			t.Error("a held lock was not found")
+			break
+		}
+	}
+	close(stop)
+	churn.Wait()
 }

@@ -90,7 +90,7 @@ func TestLockIsFoundWhileOthersComeAndGo(t *testing.T) {
 			}
 		}
 	})
-	for range 3000 {
+	for range 1500 {
 		if LockHolder(st.Dev, st.Ino) != os.Getpid() {
 			t.Error("a held lock was not found")
 			break

@@ -26,7 +26,7 @@ type addCmd struct {
 	Name     string `placeholder:"NAME" help:"Name of the job (job-1, job-2, …)."`
 	askFlags `embed:""`
 	Needs    []string `sep:"none" placeholder:"JOB" help:"Job or glob that must succeed first (repeatable)."`
-	Priority *int     `placeholder:"N" help:"Start jobs with a higher priority first (0)."`
+	Priority *int     `placeholder:"N" help:"Priority of the job; higher ones start first (0)."`
 	Command  []string `arg:"" name:"command" help:"The command, after --."`
 }
 

@@ -66,7 +66,7 @@ type globalFlags struct {
 // batchFlags select the job files and how to read them.
 type batchFlags struct {
 	Files    []string      `arg:"" optional:"" name:"file" help:"Job files; several form one batch."`
-	JobFile  []string      `group:"job files" sep:"none" placeholder:"FILE" help:"Job file, as a flag."`
+	JobFile  []string      `group:"job files" sep:"none" placeholder:"FILE" help:"The same as the file argument."`
 	Format   string        `group:"job files" placeholder:"yaml|block|lines" help:"Format of the files (detected)."`
 	Param    []string      `group:"job files" short:"p" sep:"none" placeholder:"KEY=VALUE" help:"Set a job parameter or a matrix axis: -p lr=0.1 -p seed=1,2,3."`
 	Config   string        `group:"job files" placeholder:"FILE" help:"Settings of a block file (config.yaml next to it)."`

@@ -22,7 +22,7 @@ import (
 
 type notifyCmd struct {
 	Files []string `arg:"" optional:"" name:"file" help:"Job files with notify (your config.yaml alone)."`
-	Test  bool     `help:"Send a message to each, and report failures."`
+	Test  bool     `help:"Send a test message to each target, and report failures."`
 }
 
 func (notifyCmd) Help() string {

@@ -15,7 +15,7 @@ import (
 
 type resultsCmd struct {
 	Files  []string `arg:"" optional:"" name:"file" help:"Job files (those running in this folder, or the last that ran here)."`
-	File   []string `placeholder:"FILE" help:"Job file, as a flag."`
+	File   []string `placeholder:"FILE" help:"The same as the file argument."`
 	Metric []string `placeholder:"NAME,…" help:"Show only these metrics."`
 	By     []string `placeholder:"PARAM,…" help:"Group rows by these parameters (all that vary)."`
 	Over   []string `placeholder:"PARAM,…" help:"Average over these (seed, random_seed, rep, repeat, trial or run)."`

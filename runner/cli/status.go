@@ -13,7 +13,7 @@ import (
 
 type statusCmd struct {
 	Path    string `arg:"" optional:"" name:"file" help:"Job file (the one running in this folder, or the last that ran here)."`
-	File    string `placeholder:"FILE" help:"Job file, as a flag."`
+	File    string `placeholder:"FILE" help:"The same as the file argument."`
 	Watch   bool   `short:"w" help:"Watch until the run ends, and exit with its status."`
 	Verbose bool   `short:"v" help:"Also show how the GPUs of each job are connected."`
 	All     bool   `short:"a" help:"List every job in a cluster's queue."`

@@ -127,7 +127,7 @@ func (k *maintainer) merge(rescued []change) (now fs.FileInfo, err error) {
 		return nil, errBusy
 	case !changed:
 		return info, nil
-	case k.inPlace: // in one write, without remains of the old content for a reader that takes no lock
+	case k.inPlace: // in one write, so that a reader without the lock sees no remains of the old content
 		return written(f, append(text, bytes.Repeat([]byte(" "), max(0, len(old)-len(text)))...))
 	}
 	return k.replace(path, text, old, info)

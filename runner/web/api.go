@@ -226,7 +226,7 @@ func (c *call) known() string {
 	return "the parameters are " + strings.Join(names, ", ")
 }
 
-// text returns a query parameter. number returns one that check has validated as a number.
+// text returns a query parameter, or its default. number converts one that check has validated.
 func (c *call) text(name string) string {
 	if v := c.URL.Query().Get(name); v != "" {
 		return v

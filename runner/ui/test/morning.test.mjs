@@ -155,7 +155,7 @@ test('what ends work says how much, and needs a second click; a drain is undone'
   await until(async () => (await summary()).run.phase === 'running', 'it is undone');
   await click(page, 'Stop', '.top');
   await text(page, 'Ends 1 job; ');
-  await text(page, ' lost.');
+  await text(page, ' start over.');
   await shoot(page, 'morning-stop', looks[0]);
   await click(page, 'Cancel', 'dialog');
   await click(page, 'Free a GPU …', '.top');

@@ -184,11 +184,12 @@ func (s *view) unreadable(f folder, path string, err error) bool {
 
 // tooMany records that a user has more files than are read.
 func (s *view) tooMany(f folder) {
-	s.warn("too many files or folders in or next to %s: not all were read%s", f.path, by(f))
+	holder := by(f)
+	s.warn("too many files or folders in or next to %s: not all were read%s", f.path, holder)
 	if f.uid == host.CurrentUID() {
 		s.warn("%s: remove files that your runs do not need", f.path)
 	}
-	s.short = s.short || host.UserLock(f.dev, f.uid) != 0
+	s.short = s.short || holder != ""
 }
 
 // by returns a note, to append to a warning, naming a process of f's user that holds locks on the

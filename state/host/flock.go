@@ -68,8 +68,11 @@ func LockHolder(dev, ino uint64) int {
 // UserLock returns a process of a user that holds a flock on any file of a file system, or 0.
 func UserLock(dev uint64, uid int) int {
 	return holder(func(l lock) bool {
+		if !l.on(dev) {
+			return false
+		}
 		owner, known := Owner(l.pid)
-		return l.on(dev) && known && HostUID(owner) == uid
+		return known && HostUID(owner) == uid
 	})
 }
 

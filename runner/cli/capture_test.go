@@ -26,7 +26,7 @@ import (
 // launcherIn creates a folder with a launcher. The folder is also the user's home.
 func launcherIn(t *testing.T, launcher string) string {
 	t.Helper()
-	if exec.Command("unshare", "-U", "--map-user=4321", "true").Run() != nil {
+	if !userNamespaces() {
 		t.Skip("no user namespaces")
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())

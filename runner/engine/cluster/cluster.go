@@ -101,14 +101,15 @@ type entry struct {
 
 // A submit is a submission: an array job, or a call that may create one.
 type submit struct {
-	id    string
-	dir   string
-	name  string
-	job   string       // its ID, "" while unknown
-	busy  bool         // this run is submitting it, or about to
-	open  int          // number of its open attempts
-	ours  map[int]bool // tasks that are, or were, this run's
-	marks []byte       // by task: heldMark if the cluster may have been asked to hold it
+	id        string
+	dir       string
+	name      string
+	job       string       // its ID, "" while unknown
+	busy      bool         // this run is submitting it, or about to
+	preparing bool         // its files and those of its attempts are not all written yet
+	open      int          // number of its open attempts
+	ours      map[int]bool // tasks that are, or were, this run's
+	marks     []byte       // by task: heldMark if the cluster may have been asked to hold it
 
 	throttle int      // as last requested; 0 if unknown
 	shared   bool     // with another run, by the last list

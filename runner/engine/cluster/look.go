@@ -14,8 +14,8 @@ import (
 // look reads the files of all attempts, and judges each.
 func (c *Cluster) look() {
 	for _, e := range c.sorted() {
-		if e.submit == nil && !e.adopted {
-			continue // not submitted yet
+		if e.submit == nil && !e.adopted || e.submit != nil && e.submit.preparing {
+			continue // not submitted yet, so any files are of an earlier launch
 		}
 		c.read(e)
 		if e.task == nil && e.record == nil && !e.unclear() {

@@ -55,7 +55,7 @@ func (c *Cluster) submitNext() {
 	batch = batch[:n]
 	id := make([]byte, 4)
 	_, _ = rand.Read(id)
-	s := &submit{id: hex.EncodeToString(id), busy: true}
+	s := &submit{id: hex.EncodeToString(id), busy: true, preparing: true}
 	s.name = c.nameOf(batch, s.id)
 	s.dir = filepath.Join(c.Dir, submitsDir, s.name)
 	a := Array{Name: s.name, State: c.Dir, Tasks: n}
@@ -77,11 +77,17 @@ func (c *Cluster) submitNext() {
 	c.outage.begin("submit")
 	c.inBackground(func() func() {
 		err := c.prepare(s, batch)
-		if err != nil {
-			return func() { c.unprepared(s, batch, err) }
+		return func() {
+			s.preparing = false
+			if err != nil {
+				c.unprepared(s, batch, err)
+				return
+			}
+			c.inBackground(func() func() {
+				refusal, text := c.call(s, a, args)
+				return func() { c.called(s, batch, args, refusal, text) }
+			})
 		}
-		refusal, text := c.call(s, a, args)
-		return func() { c.called(s, batch, args, refusal, text) }
 	})
 }
 

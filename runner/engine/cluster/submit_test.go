@@ -13,6 +13,7 @@ import (
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
 )
 
 // A submission that is being prepared, or may still be in progress, must never count as forgotten
@@ -42,6 +43,25 @@ func TestSubmissionInProgressIsNotForgotten(t *testing.T) {
 	}
 	if !s.isCalling() {
 		t.Error("one whose lock is held is not being made")
+	}
+}
+
+// The record of an earlier launch does not count as the end of a launch that is being prepared.
+func TestPreparingLaunchDoesNotEndByAnOldRecord(t *testing.T) {
+	s, batch := prepared(t, 1)
+	old := (&wire.Record{State: wire.StateOver, UniID: batch[0].UniID, End: state.End{Started: time.Now(), At: time.Now()}}).Encode()
+	if err := overwrite(filepath.Join(batch[0].Dir, wire.StatusFile), 0, old); err != nil {
+		t.Fatal(err)
+	}
+	s.preparing, s.busy = true, true
+	e := &entry{Identity: batch[0].Identity, submit: s}
+	c := &Cluster{dialect: plain{}, submits: map[string]*submit{}, live: map[string]*entry{e.UniID: e}, out: engine.NewMailbox[engine.Event]()}
+	if c.look(); c.live[e.UniID] == nil {
+		t.Error("it ended before it was submitted")
+	}
+	s.preparing = false
+	if c.look(); c.live[e.UniID] != nil {
+		t.Error("it has not ended although it has a record")
 	}
 }
 

@@ -251,23 +251,31 @@ jobs:
 }
 
 // While no GPU can be read, no job starts, ends are still noticed, and the run continues when
-// readings are back.
+// readings are back. A busy machine gets a later and longer outage, so that the first job starts
+// before it and ends in it.
 func TestRunContinuesAfterOutageOfReadings(t *testing.T) {
 	t.Parallel()
-	l := batch(t, `settings: {poll: 1s}
+	for from := 3 * time.Second; ; from *= 4 {
+		to := 4 * from
+		l := batch(t, fmt.Sprintf(`settings: {poll: 1s}
 jobs:
-  - {name: first, gpus: 1, gpu_memory: 20GiB, run: "sleep 4"}
+  - {name: first, gpus: 1, gpu_memory: 20GiB, run: "sleep %d"}
   - {name: second, gpus: 1, gpu_memory: 20GiB, run: "true"}
-`)
-	l.write(t, "gpus.yaml", "gpus: [{memory: 24GiB}]\noutages: [{from: 3s, to: 12s, error: the driver is reloaded}]\n") // a busy machine takes a while to start the first job
-	began := time.Now()
-	r := l.run(0)
-	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
-	first, second := led.attempts[led.order[0]], led.attempts[led.order[1]]
-	if at := first.end.Time.Sub(began); at > 12*time.Second {
-		t.Errorf("the end of the first job was noticed after %v, not before readings were back", at)
-	}
-	if at := second.start.Time.Sub(began); at < 11900*time.Millisecond {
-		t.Errorf("the second job was placed after %v, before readings were back:\n%s", at, r.out.String())
+`, from/time.Second+1))
+		l.write(t, "gpus.yaml", fmt.Sprintf("gpus: [{memory: 24GiB}]\noutages: [{from: %v, to: %v, error: the driver is reloaded}]\n", from, to))
+		began := time.Now()
+		r := l.run(0)
+		led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
+		first, second := led.attempts[led.order[0]], led.attempts[led.order[1]]
+		if at := second.start.Time.Sub(began); at < to-100*time.Millisecond {
+			t.Fatalf("the second job was placed after %v, before readings were back after %v:\n%s", at, to, r.out.String())
+		}
+		at := first.end.Time.Sub(began)
+		if at < to {
+			return
+		}
+		if from > 40*time.Second {
+			t.Fatalf("the end of the first job was noticed after %v, not before readings were back after %v", at, to)
+		}
 	}
 }

@@ -60,7 +60,7 @@ func open[T record](d *os.File, name string, uid int, parse func([]byte) (T, err
 		return r, err
 	}
 	defer unix.Close(fd)
-	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK { // if the lock was free, closing the file releases it
+	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err == nil || host.NoLocks(err) { // closing the file releases the lock
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil || st.Mode&0o444 != 0o444 {
 			return r, errIncomplete // createAt has not locked it yet

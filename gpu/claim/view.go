@@ -168,7 +168,8 @@ func (s *view) unreadable(f folder, path string, err error) bool {
 	case errors.Is(err, unix.EMFILE):
 		fix = " (raise ulimit -n)"
 	case errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
-	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE), errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.EREMOTEIO):
+	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE), errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.EREMOTEIO),
+		errors.Is(err, unix.EUCLEAN), errors.Is(err, unix.EBADMSG):
 		if f.mounted(f.path) || f.mounted(path) { // a file system that its user mounted there
 			s.short = true
 			s.warn("cannot read %s: %v%s", path, err, by(f))

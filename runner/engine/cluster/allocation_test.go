@@ -16,13 +16,14 @@ func (shows) Name() string { return "slurm" }
 func (d shows) Show(string) Query[Shown] {
 	return Query[Shown]{Command{Args: []string{"true"}}, func(string) (Shown, error) {
 		if !d.ok {
-			return d.s, errors.New("it does not say")
+			return d.s, errors.New("no answer")
 		}
 		return d.s, nil
 	}}
 }
 
-// An allocation is over only if the same cluster says so, or if the job has been restarted since.
+// An allocation is over only if the cluster that the mark names reports that its job has ended or
+// was restarted.
 func TestAllocationIsOver(t *testing.T) {
 	const mark = "slurm/12/0/main"
 	for _, tt := range []struct {
@@ -31,19 +32,19 @@ func TestAllocationIsOver(t *testing.T) {
 		d    shows
 		want bool
 	}{
-		{"it is alive", Allocation{}, shows{s: Shown{Cluster: "main", Restarts: "0", Alive: true}, ok: true}, false},
-		{"it has ended", Allocation{}, shows{s: Shown{Cluster: "main", Restarts: "0"}, ok: true}, true},
-		{"another cluster has no record of it", Allocation{}, shows{s: Shown{Cluster: "other"}, ok: true}, false},
-		{"nobody knows", Allocation{}, shows{s: Shown{Cluster: "main"}}, false},
-		{"this is it", Allocation{ID: "12", Restarts: "0"}, shows{s: Shown{Cluster: "main", Restarts: "0", Alive: true}, ok: true}, false},
-		{"it is alive, and nobody says how often it was started", Allocation{}, shows{s: Shown{Cluster: "main", Alive: true}, ok: true}, false},
-		{"this is it, started again", Allocation{ID: "12", Restarts: "1"}, shows{s: Shown{Cluster: "main", Restarts: "1", Alive: true}, ok: true}, true},
+		{"alive", Allocation{}, shows{s: Shown{Cluster: "main", Restarts: "0", Alive: true}, ok: true}, false},
+		{"ended", Allocation{}, shows{s: Shown{Cluster: "main", Restarts: "0"}, ok: true}, true},
+		{"unknown to another cluster", Allocation{}, shows{s: Shown{Cluster: "other"}, ok: true}, false},
+		{"the cluster does not answer", Allocation{}, shows{s: Shown{Cluster: "main"}}, false},
+		{"the caller's own", Allocation{ID: "12", Restarts: "0"}, shows{s: Shown{Cluster: "main", Restarts: "0", Alive: true}, ok: true}, false},
+		{"alive, restart count unknown", Allocation{}, shows{s: Shown{Cluster: "main", Alive: true}, ok: true}, false},
+		{"the caller's own, restarted", Allocation{ID: "12", Restarts: "1"}, shows{s: Shown{Cluster: "main", Restarts: "1", Alive: true}, ok: true}, true},
 	} {
 		if got := tt.here.Over(mark, Dialects{tt.d}); got != tt.want {
-			t.Errorf("%s: over %v", tt.what, got)
+			t.Errorf("%s: over is %v, want %v", tt.what, got, tt.want)
 		}
 	}
 	if (Allocation{}).Over("", Dialects{shows{ok: true}}) || (Allocation{}).Over("pbs/12/0/main", Dialects{shows{s: Shown{Cluster: "main"}, ok: true}}) {
-		t.Error("a job of no known cluster is over")
+		t.Error("a mark without a known cluster counts as over")
 	}
 }

@@ -22,13 +22,13 @@ func (plain) Answer(string, string) (string, Refusal, string) { return "", Uncle
 func (plain) Task(job string, n int) string                   { return job + "." + strconv.Itoa(n) }
 func (plain) ByHand(what []string) string                     { return "cancel " + strings.Join(what, " ") }
 
-// A job without open attempts is cancelled as a whole, with a single command for thousands of
+// A job without open attempts is cancelled by its own name, so one command covers thousands of
 // tasks.
 func TestWholeJobIsCancelledByOneName(t *testing.T) {
 	over, open := &submit{id: "a", job: "17"}, &submit{id: "b", job: "18", open: 1}
 	coming, unknown := &submit{id: "c", name: "gr-c", busy: true}, &submit{id: "d", name: "gr-d"}
 	gone, refused := &submit{id: "e", name: "gr-e", gone: goneAfter}, &submit{id: "f", job: "19"}
-	forgotten := &submit{id: "g", job: "20", open: 1, gone: goneAfter} // and its ID was reused for another job
+	forgotten := &submit{id: "g", job: "20", open: 1, gone: goneAfter} // its ID may be another job's by now
 	c := &Cluster{dialect: plain{}, cancels: cancellations{all: map[cancellation]bool{}}, submits: map[string]*submit{}}
 	for _, s := range []*submit{over, open, coming, unknown, gone, refused, forgotten} {
 		c.submits[s.id] = s
@@ -46,20 +46,20 @@ func TestWholeJobIsCancelledByOneName(t *testing.T) {
 	}
 	err := c.pendingCancels()
 	if want := "13 jobs of this batch (no response yet): if they start, they exit immediately; to cancel them: cancel 17 18.0 18.1 18.2 gr-c gr-d"; err == nil || !strings.HasSuffix(err.Error(), want) {
-		t.Errorf("got %v, want that it ends with %q", err, want)
+		t.Errorf("got %v, want suffix %q", err, want)
 	}
 	if clear(c.cancels.all); c.pendingCancels() != nil {
-		t.Error("nothing is left")
+		t.Error("pendingCancels returned an error without pending cancellations")
 	}
 	c.requestCancel(refused, 0)
 	c.cancels.again, c.unclear = time.Time{}, true
 	if c.cancel(); len(c.cancels.all) > 0 || !c.unclear {
-		t.Error("what else waits for the next list waits for long")
+		t.Error("cancel left a cancellation of a refused submission, or delayed the next list")
 	}
 }
 
-// A task that is not this run's may belong to another run, if an earlier run had more job files. It
-// must not be cancelled until it has ended.
+// If an earlier run had more job files, some tasks of its arrays may now belong to another run.
+// gpurun must not cancel such a task until its attempt is over.
 func TestTasksOfOtherRunsAreKept(t *testing.T) {
 	over := map[string]func(dir string) error{
 		"void":             func(dir string) error { return claim(dir, voidMark) },
@@ -93,19 +93,19 @@ func TestTasksOfOtherRunsAreKept(t *testing.T) {
 				return strings.Join(names, " ")
 			}
 			if got := swept(); got != "17.0" {
-				t.Errorf("%q is cancelled, want only what was this run's", got)
+				t.Errorf("cancels %q, want 17.0, the only task of this run", got)
 			}
 			if err := end(batch[1].Dir); err != nil {
 				t.Fatal(err)
 			}
 			if got := swept(); got != "17.0 17.1" {
-				t.Errorf("%s: %q is cancelled, want what is over", how, got)
+				t.Errorf("%s: cancels %q, want 17.0 17.1, the tasks that are over", how, got)
 			}
 			if err := end(batch[2].Dir); err != nil {
 				t.Fatal(err)
 			}
 			if got := swept(); got != "17" {
-				t.Errorf("%s: %q is cancelled, want all of it", how, got)
+				t.Errorf("%s: cancels %q, want 17, the whole job", how, got)
 			}
 		}
 	}

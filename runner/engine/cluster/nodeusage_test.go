@@ -14,7 +14,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-func TestGPUsOfOtherTasksAreLeftOut(t *testing.T) {
+func TestGPUsOfOtherTasksAreSeparated(t *testing.T) {
 	seen := []probe.Metered{{Index: 0, UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}, {Index: 2, UUID: "GPU-c"}}
 	for _, tt := range []struct {
 		name        string
@@ -22,11 +22,11 @@ func TestGPUsOfOtherTasksAreLeftOut(t *testing.T) {
 		uuids       []gpu.UUID
 		own, others []probe.Metered
 	}{
-		{"the node's numbers", []int{2, 0}, nil, []probe.Metered{seen[2], seen[0]}, seen[1:2]},
+		{"by number", []int{2, 0}, nil, []probe.Metered{seen[2], seen[0]}, seen[1:2]},
 		{"by UUID", nil, []gpu.UUID{"GPU-b"}, seen[1:2], []probe.Metered{seen[0], seen[2]}},
-		{"all that can be seen", []int{5, 6, 7}, nil, seen, nil},
-		{"one that cannot be seen", []int{5}, nil, nil, nil},
-		{"a part of a GPU, of which only the whole is seen", nil, []gpu.UUID{"MIG-x"}, nil, nil},
+		{"as many as are visible", []int{5, 6, 7}, nil, seen, nil},
+		{"not visible", []int{5}, nil, nil, nil},
+		{"a part of a GPU, while only whole GPUs are visible", nil, []gpu.UUID{"MIG-x"}, nil, nil},
 		{"without GPUs", nil, nil, nil, seen},
 	} {
 		if own, others := apart(seen, tt.ids, tt.uuids); !reflect.DeepEqual(own, tt.own) || !reflect.DeepEqual(others, tt.others) {
@@ -35,8 +35,8 @@ func TestGPUsOfOtherTasksAreLeftOut(t *testing.T) {
 	}
 }
 
-// A process of the attempt on another GPU is found. It is certainly a stray if the cluster reports
-// the task's GPUs by UUID, or granted none.
+// stray must find a process of the attempt on a GPU outside its grant. The result is certain if the
+// cluster reports the task's GPUs by UUID, or granted none.
 func TestStrayProcessIsFound(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.Env = []string{"GPURUN_UNI_ID=u1"}
@@ -68,20 +68,20 @@ func TestStrayProcessIsFound(t *testing.T) {
 		tt.to.Host = "node1"
 		text, sure := g.stray(&engine.Launch{Identity: engine.Identity{UniID: tt.job}, Request: &engine.Request{GPUs: tt.gpus}}, &tt.to)
 		if (text != "") != tt.text || sure != tt.sure || !strings.Contains(text, tt.starts) {
-			t.Errorf("%s: %q, %v", tt.name, text, sure)
+			t.Errorf("%s: got %q, sure %v", tt.name, text, sure)
 		}
 	}
 }
 
-// The keeper receives GPU readings between other messages, keeps the last one, and does not begin
-// on GPUs that are too small.
+// The outer process keeps the peaks of its GPU readings. The keeper receives them between other
+// messages, keeps the last report, and refuses GPUs that are too small.
 func TestKeeperReceivesReadings(t *testing.T) {
 	var g nodeUsage
 	g.add([]probe.Metered{{Total: 16 * gpu.GiB, Used: 0}, {Total: 24 * gpu.GiB, Used: -1}}, nil)
 	g.add([]probe.Metered{{Total: 16 * gpu.GiB, Used: gpu.GiB}, {Total: 24 * gpu.GiB, Used: 3}}, nil)
 	g.add([]probe.Metered{{Total: 16 * gpu.GiB, Used: 5}, {Total: -1, Used: -1}}, nil)
 	if g.Readings != 2 || !slices.Equal(g.Peaks, []gpu.Peak{{Used: gpu.GiB, Total: 16 * gpu.GiB}, {Used: 3, Total: 24 * gpu.GiB}}) {
-		t.Errorf("seen: %+v", g)
+		t.Errorf("got %+v", g)
 	}
 	from, to := io.Pipe()
 	o := newOuter(from)
@@ -96,17 +96,17 @@ func TestKeeperReceivesReadings(t *testing.T) {
 	<-o.gauged
 	peaks, n := o.peaks()
 	if letters.String() != "le" || n != 2 || len(peaks) != 1 || peaks[0].Used != 7 {
-		t.Errorf("heard %q, %+v, %d", letters.String(), peaks, n)
+		t.Errorf("got letters %q, peaks %+v, %d readings", letters.String(), peaks, n)
 	}
 	on := &task{Host: "node1", GPUs: []int{0}}
 	for ask, want := range map[gpu.Bytes]string{0: "", 16 * gpu.GiB: "", 24 * gpu.GiB: "node1 assigned it a GPU with 16 GiB, but it needs 24 GiB"} {
 		if why, _ := o.unfit(&engine.Launch{Request: &engine.Request{GPUs: 1, GPUMemory: ask}}, on); why != want {
-			t.Errorf("%v: %q", ask, why)
+			t.Errorf("%v: got %q, want %q", ask, why, want)
 		}
 	}
 }
 
-func TestGPUsTooSmallAreRefused(t *testing.T) {
+func TestSuitableModelsHaveEnoughMemory(t *testing.T) {
 	table := map[string]string{"models.a100": "gpu:a100 40GiB", "models.h100": "constraint=H 80GiB", "models.v100": "gpu:v100 16GiB", "models.x": "gpu:x"}
 	for _, tt := range []struct {
 		name    string
@@ -114,15 +114,15 @@ func TestGPUsTooSmallAreRefused(t *testing.T) {
 		want    string // names, or the beginning of the error
 		vouched bool
 	}{
-		{"little", engine.Request{GPUMemory: 8 * gpu.GiB}, "", false},
-		{"much", engine.Request{GPUMemory: 20 * gpu.GiB}, "a100 h100", true},
-		{"most", engine.Request{GPUMemory: 80 * gpu.GiB}, "h100", true},
-		{"too much", engine.Request{GPUMemory: 81 * gpu.GiB}, "gpu_memory: the job needs 81 GiB, but the largest matching model, h100", false},
-		{"named", engine.Request{Models: []string{"h100", "v100"}, GPUMemory: 8 * gpu.GiB}, "v100 h100", true},
-		{"too much for the named", engine.Request{Models: []string{"a100", "v100"}, GPUMemory: 81 * gpu.GiB}, "gpu_memory: the job needs 81 GiB, but the largest matching model, a100", false},
-		{"one of the named", engine.Request{Models: []string{"h100", "v100"}, GPUMemory: 20 * gpu.GiB}, "h100", true},
-		{"the table does not say", engine.Request{Models: []string{"x"}, GPUMemory: 20 * gpu.GiB}, "x", false},
-		{"nothing is said", engine.Request{Models: []string{"y"}}, "gpu_model: no name for \"y\" on this cluster", false},
+		{"less than any model has", engine.Request{GPUMemory: 8 * gpu.GiB}, "", false},
+		{"more than one model has", engine.Request{GPUMemory: 20 * gpu.GiB}, "a100 h100", true},
+		{"as much as the largest has", engine.Request{GPUMemory: 80 * gpu.GiB}, "h100", true},
+		{"more than the largest has", engine.Request{GPUMemory: 81 * gpu.GiB}, "gpu_memory: the job needs 81 GiB, but the largest matching model, h100", false},
+		{"named models", engine.Request{Models: []string{"h100", "v100"}, GPUMemory: 8 * gpu.GiB}, "v100 h100", true},
+		{"more than the named models have", engine.Request{Models: []string{"a100", "v100"}, GPUMemory: 81 * gpu.GiB}, "gpu_memory: the job needs 81 GiB, but the largest matching model, a100", false},
+		{"more than one of the named models has", engine.Request{Models: []string{"h100", "v100"}, GPUMemory: 20 * gpu.GiB}, "h100", true},
+		{"a model without a memory size", engine.Request{Models: []string{"x"}, GPUMemory: 20 * gpu.GiB}, "x", false},
+		{"a model that is not in the table", engine.Request{Models: []string{"y"}}, "gpu_model: no name for \"y\" on this cluster", false},
 	} {
 		a := JobRequest{Request: tt.ask}
 		a.Options = table
@@ -140,6 +140,6 @@ func TestGPUsTooSmallAreRefused(t *testing.T) {
 		}
 	}
 	if most := (JobRequest{Request: engine.Request{Options: table}}).Largest(); most != 80*gpu.GiB {
-		t.Errorf("the largest has %v", most)
+		t.Errorf("the largest model has %v, want 80 GiB", most)
 	}
 }

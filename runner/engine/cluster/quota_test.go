@@ -10,7 +10,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// Other jobs count, but ended ones do not. This run's own tasks count once, even if they are not
+// Other jobs count unless they have ended. This run's own tasks count once, even if they are not
 // listed yet.
 func TestQuotaCountsOtherJobs(t *testing.T) {
 	q := quota{most: 10}
@@ -22,18 +22,18 @@ func TestQuotaCountsOtherJobs(t *testing.T) {
 	}
 	q.update(rows, map[string]bool{"0000000a 0": true, "0000000a 2": true}, time.Time{})
 	if q.others != 4 {
-		t.Errorf("others have %d, want 4", q.others)
+		t.Errorf("other jobs request %d GPUs, want 4", q.others)
 	}
 	for _, tt := range []struct{ submitted, gpus, want int }{{0, 1, 6}, {0, 4, 1}, {4, 2, 1}, {5, 2, 0}, {9, 1, 0}} {
 		if got := q.room(tt.submitted, tt.gpus); got != tt.want {
-			t.Errorf("%d submitted: room for %d of %d GPUs, want %d", tt.submitted, got, tt.gpus, tt.want)
+			t.Errorf("%d GPUs submitted: room for %d attempts with %d GPUs each, want %d", tt.submitted, got, tt.gpus, tt.want)
 		}
 	}
 }
 
-// Nothing is submitted without a list taken under the lock; instead, one is requested. If the
-// cluster is full, lists stay rare and other runs get the lock.
-func TestSubmitsOnlyAfterALockedList(t *testing.T) {
+// A run submits only after a list that it requested under the lock. If the cluster is full, lists
+// stay rare and other runs get the lock.
+func TestSubmitNeedsListTakenUnderLock(t *testing.T) {
 	open := func() *os.File {
 		f, err := os.OpenFile(filepath.Join(t.TempDir(), "../lock"), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
@@ -46,28 +46,28 @@ func TestSubmitsOnlyAfterALockedList(t *testing.T) {
 	c := &Cluster{live: map[string]*entry{"u": {}}, queue: []*engine.Launch{{Request: &engine.Request{GPUs: 2}}}, out: engine.NewMailbox[engine.Event](), dialect: named{name: "x"}}
 	c.queue[0].UniID, c.Lock = "u", open()
 	if c.within(3, 2) != 3 {
-		t.Error("without a quota something was held back")
+		t.Error("attempts were held back without a quota")
 	}
 	c.quota.most = 4
 	var others quota
 	if !others.lock(other) || c.within(3, 2) != 0 || c.unclear {
-		t.Error("it did not wait for another run")
+		t.Error("it did not wait for the other run's lock, or requested a list without the lock")
 	}
 	c.quota.barred = time.Now().Add(-2 * lateAfter)
 	if c.within(3, 2); !strings.Contains(c.live["u"].shown.Reason, "holds the lock of cluster.max_gpus_total") {
-		t.Errorf("behind a run that is suspended it waits as %+v", c.live["u"].shown)
+		t.Errorf("while another run keeps the lock, shown as %+v", c.live["u"].shown)
 	}
 	others.unlock(other)
-	c.quota.update(nil, nil, time.Now()) // from before it had the lock
+	c.quota.update(nil, nil, time.Now()) // requested before it took the lock
 	if c.within(3, 2) != 0 || !c.unclear || !c.quota.awaits {
-		t.Error("it was submitted without a list")
+		t.Error("it did not wait for a list taken under the lock")
 	}
 	if others.lock(other) {
-		t.Error("two have the lock")
+		t.Error("two runs have the lock")
 	}
 	c.quota.update(nil, nil, time.Now())
 	if n := c.within(3, 2); n != 2 || c.quota.awaits {
-		t.Errorf("%d were submitted, want 2", n)
+		t.Errorf("%d may be submitted, want 2; awaits a list: %v, want false", n, c.quota.awaits)
 	}
 	full := []Row{{Name: "other", Rest: true, State: Pending, GPUs: 3}}
 	c.unclear = false
@@ -78,11 +78,11 @@ func TestSubmitsOnlyAfterALockedList(t *testing.T) {
 	c.quota.unlock(c.Lock)
 	c.quota.update(full, nil, time.Now())
 	if c.within(3, 2) != 0 || c.unclear || !others.lock(other) {
-		t.Error("a full cluster is asked again at once, or keeps the lock")
+		t.Error("with a full cluster, it submitted, requested another list immediately, or took the lock again")
 	}
 	others.unlock(other)
 	if c.quota.update(nil, nil, time.Now()); c.within(3, 2) != 0 || !c.unclear {
-		t.Error("a cluster that has room is not asked with the lock")
+		t.Error("with room in the cluster, it did not request a list under the lock")
 	}
 }
 

@@ -21,17 +21,17 @@ import (
 func TestSubmissionInProgressIsNotForgotten(t *testing.T) {
 	s := &submit{dir: t.TempDir(), busy: true}
 	if !s.isCalling() {
-		t.Error("one that is being prepared is not about to be made")
+		t.Error("a submission being prepared does not count as in progress")
 	}
 	s.busy = false
 	if s.isCalling() {
-		t.Error("one without files is being made")
+		t.Error("a submission without files counts as in progress")
 	}
 	if err := write(filepath.Join(s.dir, callingFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if s.isCalling() {
-		t.Error("one that nobody makes is being made")
+		t.Error("a submission with an unlocked file counts as in progress")
 	}
 	f, err := os.OpenFile(filepath.Join(s.dir, callingFile), os.O_RDWR, 0)
 	if err != nil {
@@ -42,12 +42,12 @@ func TestSubmissionInProgressIsNotForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !s.isCalling() {
-		t.Error("one whose lock is held is not being made")
+		t.Error("a submission with a locked file does not count as in progress")
 	}
 }
 
 // The record of an earlier launch does not count as the end of a launch that is being prepared.
-func TestPreparingLaunchDoesNotEndByAnOldRecord(t *testing.T) {
+func TestOldRecordDoesNotEndPreparingLaunch(t *testing.T) {
 	s, batch := prepared(t, 1)
 	old := (&wire.Record{State: wire.StateOver, UniID: batch[0].UniID, End: state.End{Started: time.Now(), At: time.Now()}}).Encode()
 	if err := overwrite(filepath.Join(batch[0].Dir, wire.StatusFile), 0, old); err != nil {
@@ -57,11 +57,11 @@ func TestPreparingLaunchDoesNotEndByAnOldRecord(t *testing.T) {
 	e := &entry{Identity: batch[0].Identity, submit: s}
 	c := &Cluster{dialect: plain{}, submits: map[string]*submit{}, live: map[string]*entry{e.UniID: e}, out: engine.NewMailbox[engine.Event]()}
 	if c.look(); c.live[e.UniID] == nil {
-		t.Error("it ended before it was submitted")
+		t.Error("the launch ended before it was submitted")
 	}
 	s.preparing = false
 	if c.look(); c.live[e.UniID] != nil {
-		t.Error("it has not ended although it has a record")
+		t.Error("the launch has not ended although it has a record")
 	}
 }
 
@@ -76,7 +76,7 @@ func TestTasksAreNotMissingBeforeALaterList(t *testing.T) {
 		c.updateEntry(e, s.job != "" || !s.isCalling())
 	}
 	if e.missed != 0 {
-		t.Errorf("missing from %d lists that were made before it", e.missed)
+		t.Errorf("missing from %d lists requested during its submission, want 0", e.missed)
 	}
 	s.busy = false
 	c.updateEntry(e, s.job != "" || !s.isCalling())
@@ -85,8 +85,8 @@ func TestTasksAreNotMissingBeforeALaterList(t *testing.T) {
 	}
 }
 
-// The keeper of a suspended attempt may be suspended, too, so its silence counts from then on. An
-// attempt that was not listed for a while has not been running since before.
+// The keeper of a suspended attempt may be suspended, too, so its silence counts from the last list
+// with that state. The time an attempt has been listed as running restarts when a list lacks it.
 func TestSuspendedKeeperIsNotDead(t *testing.T) {
 	s := &submit{id: "1"}
 	c, e := &Cluster{submits: map[string]*submit{"1": s}, dialect: plain{}, out: engine.NewMailbox[engine.Event]()}, &entry{submit: s}
@@ -97,25 +97,25 @@ func TestSuspendedKeeperIsNotDead(t *testing.T) {
 	ago := time.Now().Add(-time.Hour)
 	e.beaten = ago
 	if list(Row{State: Active, Node: "n"}); e.beaten != ago {
-		t.Error("its keeper shows that it lives by being listed")
+		t.Error("being listed counts as a heartbeat")
 	}
 	if list(Row{State: Active, Node: "n", Suspended: true}); time.Since(e.beaten) > deadAfter {
-		t.Error("it is silent since before it was suspended")
+		t.Error("the silence before its suspension counts")
 	}
 	list(Row{State: Runs, Node: "n"})
 	if e.runs = ago; e.row.State != Runs {
-		t.Errorf("it is listed as %+v", e.row)
+		t.Errorf("its row is %+v, want state Runs", e.row)
 	}
 	if list(Row{State: Runs, Node: "n"}); e.running < time.Hour {
-		t.Errorf("listed for %v", e.running)
+		t.Errorf("listed as running for %v, want at least 1h", e.running)
 	}
 	list()
 	if list(Row{State: Runs, Node: "n"}); e.running != 0 {
-		t.Errorf("listed for %v since it was missing", e.running)
+		t.Errorf("listed as running for %v after a list without it, want 0", e.running)
 	}
 }
 
-// A run that was killed while creating the file of an attempt has not submitted it.
+// A run that was killed while creating an attempt's file has not submitted the attempt.
 func TestTornAttemptFileWasNotSubmitted(t *testing.T) {
 	_, batch := prepared(t, 1)
 	whole, _ := readStatus(batch[0].Dir)
@@ -128,13 +128,13 @@ func TestTornAttemptFileWasNotSubmitted(t *testing.T) {
 			}
 		}
 		if c.read(e); e.never != (n < len(whole)) || (e.submit == nil) != e.never || e.record != nil || e.task != nil {
-			t.Errorf("the first %d of %d bytes: %+v", n, len(whole), e)
+			t.Errorf("with the first %d of %d bytes: got %+v", n, len(whole), e)
 		}
 	}
 }
 
-// A temporarily refused submission is retried less and less often, does not block other kinds of
-// jobs, and is retried soon after a job has ended.
+// A temporarily refused submission is retried less and less often, does not block jobs with other
+// arguments, and is retried soon after a job has ended.
 func TestRefusedSubmissionBacksOff(t *testing.T) {
 	c := &Cluster{
 		dialect: plain{}, live: map[string]*entry{}, refused: map[string]backoff{}, submits: map[string]*submit{}, most: arrayMost, largest: arrayMost,
@@ -152,28 +152,28 @@ func TestRefusedSubmissionBacksOff(t *testing.T) {
 	}
 	for _, want := range []time.Duration{refusedPause, 2 * refusedPause, 4 * refusedPause, longestPause, longestPause} {
 		if refuse(Later, "-p a"); c.refused["-p a"].pause != want || c.most != arrayMost {
-			t.Errorf("it rests for %v, want %v; %d at once", c.refused["-p a"].pause, want, c.most)
+			t.Errorf("pause %v, want %v; batches of up to %d, want %d", c.refused["-p a"].pause, want, c.most, arrayMost)
 		}
 	}
 	if e := c.live["u0"]; e.shown.Reason != "plain accepts no more jobs like these now: why" || e.submit != nil {
-		t.Errorf("it waits as %+v", e.shown)
+		t.Errorf("shown as %+v", e.shown)
 	}
 	if refuse(Later, "-p b"); c.refused["-p b"].pause != refusedPause {
-		t.Errorf("another rests for %v", c.refused["-p b"].pause)
+		t.Errorf("pause for other arguments: %v, want %v", c.refused["-p b"].pause, refusedPause)
 	}
 	if c.end(&entry{}, nil); time.Until(c.refused["-p a"].until) > refusedPause {
-		t.Errorf("it rests for %v although a job has ended", time.Until(c.refused["-p a"].until))
+		t.Errorf("after a job ended, the next try is in %v, want at most %v", time.Until(c.refused["-p a"].until), refusedPause)
 	}
 	if refuse(Full, "-p c"); c.most != 1 || c.largest != arrayMost || c.refused["-p c"].pause != 0 {
-		t.Errorf("after it was refused two, it submits %d of %d at once", c.most, c.largest)
+		t.Errorf("after a batch of 2 was refused: batches of up to %d, want 1; arrays of up to %d, want %d; pause %v, want 0", c.most, c.largest, arrayMost, c.refused["-p c"].pause)
 	}
 	if refuse(Fewer, "-p c"); c.largest != 1 {
-		t.Errorf("an array may have %d", c.largest)
+		t.Errorf("after an array of 2 was refused: arrays of up to %d, want 1", c.largest)
 	}
 }
 
-// If a node has begun an attempt, its batch was accepted, even if the response was a refusal, so no
-// part of it is submitted again.
+// If a node has begun an attempt, the cluster has accepted its batch, even if it answered with a
+// refusal. None of the batch is submitted again.
 func TestBegunBatchIsNotResubmitted(t *testing.T) {
 	for _, is := range []Refusal{Never, Fewer, Full, Later, Unreachable} {
 		s, batch := prepared(t, 2)
@@ -193,16 +193,16 @@ func TestBegunBatchIsNotResubmitted(t *testing.T) {
 		c.called(s, batch, []string{"-p a"}, is, "why")
 		for i, l := range batch {
 			if _, err := os.Stat(filepath.Join(l.Dir, wire.StatusFile)); err != nil || c.live[l.UniID] == nil || c.live[l.UniID].submit != s {
-				t.Errorf("refused by %d, attempt %d is no longer of its submission: %v", is, i, err)
+				t.Errorf("refusal %d: attempt %d has lost its submission or its file: %v", is, i, err)
 			}
 		}
 		if len(c.queue) > 0 || !c.unclear {
-			t.Errorf("refused by %d: %d are to be submitted again, and the next list is not asked for", is, len(c.queue))
+			t.Errorf("refusal %d: %d attempts queued, want 0; unclear %v, want true", is, len(c.queue), c.unclear)
 		}
 	}
 }
 
-// If a controller hangs and lists fail repeatedly, the hang is reported once, and its end once.
+// If a controller hangs and lists fail repeatedly, gpurun reports the hang once, and its end once.
 func TestHangIsReportedOnce(t *testing.T) {
 	c := &Cluster{dialect: plain{}, out: engine.NewMailbox[engine.Event]()}
 	for range 3 {
@@ -221,6 +221,6 @@ func TestHangIsReportedOnce(t *testing.T) {
 		said = append(said, strings.Join(*ev.Silent, "\n"))
 	}
 	if want := []string{"plain does not answer (list); running jobs continue", ""}; !slices.Equal(said, want) {
-		t.Errorf("it said %q", said)
+		t.Errorf("reported %q, want %q", said, want)
 	}
 }

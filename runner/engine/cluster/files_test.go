@@ -21,8 +21,8 @@ import (
 	"gpurun/state"
 )
 
-// Only one of several concurrent claims succeeds: a node's, or that of a run that forbids the
-// start.
+// Of several concurrent claims, either one node's succeeds, or the runs forbid the start and no
+// node's does.
 func TestOneClaimWins(t *testing.T) {
 	for range 50 {
 		dir := t.TempDir()
@@ -41,13 +41,13 @@ func TestOneClaimWins(t *testing.T) {
 		work.Wait()
 		void := claimedBy(dir) == voidMark
 		if void && nodes.Load() != 0 || !void && (nodes.Load() != 1 || voids.Load() != 0) {
-			t.Fatalf("%d nodes have it, %d voided it, it belongs to %q", nodes.Load(), voids.Load(), claimedBy(dir))
+			t.Fatalf("%d nodes claimed it, %d runs voided it, the marker has %q", nodes.Load(), voids.Load(), claimedBy(dir))
 		}
 	}
 }
 
-// Once a run has removed an attempt's folder, no node can begin it.
-func TestNoClaimWithoutItsFolder(t *testing.T) {
+// Once a run has removed an attempt's folder, no node can begin the attempt.
+func TestClaimNeedsAttemptFolder(t *testing.T) {
 	if err := claim(filepath.Join(t.TempDir(), "gone"), "node1 7_0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
@@ -79,8 +79,8 @@ func preparer() *Cluster {
 	return &Cluster{Config: engine.Config{Environ: []string{"HOME=/h"}, Go: func(f func()) { go f() }}, dialect: named{name: "slurm"}}
 }
 
-// An attempt that is stopped while its submission is prepared has lost its folder. The others must
-// continue.
+// An attempt that is stopped while its submission is prepared loses its folder. The other attempts
+// must still be submitted.
 func TestPrepareSkipsStoppedAttempts(t *testing.T) {
 	s, batch := prepared(t, 3)
 	if err := errors.Join(os.Remove(filepath.Join(batch[0].Dir, wire.StatusFile)), os.RemoveAll(batch[1].Dir)); err != nil {
@@ -91,13 +91,13 @@ func TestPrepareSkipsStoppedAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st, err := readStatus(batch[0].Dir); err != nil || len(st) <= placeFrom {
-		t.Errorf("got %q, %v", st, err)
+		t.Errorf("the other attempt has the status file %q, %v", st, err)
 	}
 	if _, err := os.Lstat(batch[1].Dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("its folder is there again: %v", err)
+		t.Errorf("the stopped attempt has a folder again: %v", err)
 	}
 	if err := preparer().prepare(&submit{dir: s.dir + "3"}, batch[2:]); err == nil {
-		t.Error("an attempt was submitted twice")
+		t.Error("an attempt that already has a status file was prepared")
 	}
 }
 
@@ -113,31 +113,31 @@ func TestPrepareWritesFilesOfEachAttempt(t *testing.T) {
 			t.Errorf("got %+v, %v, want %+v", got, err, l)
 		}
 		if end, begun := st.result(l.UniID); end != nil || begun != nil || readRequest(p) != (request{}) || claimedBy(l.Dir) != "" {
-			t.Error("an attempt that nobody has begun or stopped")
+			t.Error("a new attempt counts as begun, ended, claimed or stopped")
 		}
 		if err := writeStatus(l.Dir, p); err == nil {
-			t.Error("an attempt was prepared twice")
+			t.Error("a status file was overwritten")
 		}
 	}
 	if _, err := (place{Submit: s.dir, Task: 3}).launch(); err == nil {
-		t.Error("there is a fourth task")
+		t.Error("the launches have a fourth task, want 3")
 	}
 	if fi, _ := os.Stat(filepath.Join(s.dir, launchesFile)); fi.Mode().Perm() != 0o600 {
-		t.Errorf("others may read the environment: %v", fi.Mode())
+		t.Errorf("other users can read the environment: %v", fi.Mode())
 	}
 }
 
-// A node must change only its own part of the status file.
+// A node must change only its own parts of the status file: the record and the task.
 func TestNodeWritesOnlyItsPart(t *testing.T) {
 	s, batch := prepared(t, 1)
 	dir, want := batch[0].Dir, place{Engine: "slurm", Submit: s.dir, GPUs: 2}
 	read := func() (*wire.Record, *task) {
 		st, _ := readStatus(dir)
 		if p, ok := st.place(); !ok || p != want {
-			t.Errorf("its place is %+v, %v", p, ok)
+			t.Errorf("place %+v, %v, want %+v", p, ok, want)
 		}
 		if end, begun := st.result("u9"); end != nil || begun != nil {
-			t.Errorf("another attempt's was read as this one's: %+v, %+v", end, begun)
+			t.Errorf("the files of u0 were read as those of u9: %+v, %+v", end, begun)
 		}
 		return st.result("u0")
 	}
@@ -165,7 +165,7 @@ func TestNodeWritesOnlyItsPart(t *testing.T) {
 	}
 }
 
-func TestRequestIsReadBack(t *testing.T) {
+func TestStopRequestIsReadBack(t *testing.T) {
 	s, _ := prepared(t, 3)
 	p, path := place{Submit: s.dir, Task: 1}, filepath.Join(s.dir, stopsFile)
 	for _, r := range []request{{how: "term", why: "cancelled"}, {how: "kill"}} {
@@ -177,7 +177,7 @@ func TestRequestIsReadBack(t *testing.T) {
 		}
 		for _, other := range []int{0, 2} {
 			if got := readRequest(place{Submit: s.dir, Task: other}); got != (request{}) {
-				t.Errorf("task %d is asked for %+v", other, got)
+				t.Errorf("task %d has the request %+v, want none", other, got)
 			}
 		}
 	}
@@ -191,17 +191,18 @@ func TestRequestIsReadBack(t *testing.T) {
 	}
 }
 
-// The state folder's path must not change the meaning of the script.
+// No character in a path may change the meaning of the script.
 func TestScriptQuotesItsFolder(t *testing.T) {
 	for variable, want := range map[string]string{"": "exec '/a b/it'\\''s/gpurun' __task '/state/$x' \n", "SGE_HGR_gpu": "__task '/state/$x' 'SGE_HGR_gpu'\n"} {
 		c := &Cluster{binary: "/a b/it's/gpurun", dialect: named{grants: variable}}
 		if got := c.script(&submit{dir: "/state/$x"}); !strings.HasSuffix(got, want) {
-			t.Errorf("got %q", got)
+			t.Errorf("got %q, want suffix %q", got, want)
 		}
 	}
 }
 
-func TestStatusIsReadSafely(t *testing.T) {
+// Grid Engine gives some exit statuses a special meaning.
+func TestSpecialExitStatusesAreReplaced(t *testing.T) {
 	for status, want := range map[int]int{0: 0, 3: 3, 99: 98, 100: 98, -1: 137} {
 		if got := safeStatus(status); got != want {
 			t.Errorf("%d: got %d, want %d", status, got, want)
@@ -231,19 +232,19 @@ func TestJobVariablesOverrideNode(t *testing.T) {
 	cpu := &engine.Launch{Request: &engine.Request{}}
 	n.completeLaunch(cpu, sub, &task{})
 	if got := engine.Variable(cpu.Env, "CUDA_VISIBLE_DEVICES"); got != "-1" {
-		t.Errorf("a CPU job sees the GPUs %q", got)
+		t.Errorf("CUDA_VISIBLE_DEVICES of a CPU job is %q, want -1", got)
 	}
 }
 
-// A job gets the variables that its node set or changed, except that Grid Engine's daemon does not
-// override gpurun's.
+// A job gets the variables that its node set or changed. A daemon's own variables do not override
+// the login node's.
 func TestJobGetsNodeVariables(t *testing.T) {
 	login := []string{"A=1", "B=1", "HOME=/h", "TMPDIR=/t"}
 	env := []string{"A=1", "B=2", "C=3", "HOME=/node", "TMPDIR=/node", "SHLVL=1", "SGE_ROOT=/r"}
 	for daemon, want := range map[bool]string{false: "B=2 C=3 TMPDIR=/node SGE_ROOT=/r", true: "C=3 TMPDIR=/node SGE_ROOT=/r"} {
 		n := &node{daemon: daemon, all: []string{"SGE_*", "TMPDIR"}}
 		if got := strings.Join(n.changed(env, login), " "); got != want {
-			t.Errorf("of the daemon: %v: got %q", daemon, got)
+			t.Errorf("daemon %v: got %q, want %q", daemon, got, want)
 		}
 	}
 }
@@ -263,13 +264,13 @@ func TestUnknownGPUsAreRefused(t *testing.T) {
 		{&engine.Launch{}, nil, false},
 	} {
 		if why := refuseUnknownGPUs(c.l, c.env, "node7", "SGE_HGR_gpu"); (why != "") != c.refused || c.refused && !strings.HasPrefix(why, "node7 does not say") {
-			t.Errorf("%+v with %q: %q", c.l.Request, c.env, why)
+			t.Errorf("%+v with %q: got %q, want a refusal: %v", c.l.Request, c.env, why, c.refused)
 		}
 	}
 }
 
-// If CUDA_VISIBLE_DEVICES is empty, a node's own variable with GPU numbers selects the GPUs: for a
-// task, and in the shell before a command without a task.
+// If CUDA_VISIBLE_DEVICES is empty, a node's own variable with GPU numbers selects the GPUs, both of
+// a task and of a command that runs without a task.
 func TestGrantedVariableSetsVisibleDevices(t *testing.T) {
 	path := "PATH=" + os.Getenv("PATH")
 	for _, c := range []struct {
@@ -298,7 +299,7 @@ func TestGrantedVariableSetsVisibleDevices(t *testing.T) {
 		cmd.Env = append(c.env, path)
 		out, err := cmd.CombinedOutput()
 		if ran := err == nil; ran != (c.want != "") || ran && string(out) != c.want+" a  b\n" || !ran && !strings.Contains(string(out), " does not say which GPUs the job can use: CUDA_VISIBLE_DEVICES is not set, and SGE_HGR_gpu ") {
-			t.Errorf("%q: a command: %q, %v", c.env, out, err)
+			t.Errorf("%q: a command without a task printed %q, %v", c.env, out, err)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// The throttles add up to the limits without exceeding them, if running tasks permit. A throttle is
-// unchanged if a change would help no array.
+// The sum of the throttles stays within the limits, if running tasks permit. A throttle changes only
+// if another array can use the difference.
 func TestThrottlesStayWithinLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -22,20 +22,20 @@ func TestThrottlesStayWithinLimits(t *testing.T) {
 		parts []arrayShare
 		want  []int
 	}{
-		{"nothing", limits{2, -1}, nil, []int{}},
+		{"no arrays", limits{2, -1}, nil, []int{}},
 		{"no limits", limits{0, -1}, []arrayShare{{1, 3, 4, 9}, {0, 0, 5, 5}}, []int{9, 5}},
 		{"one array", limits{2, -1}, []arrayShare{{1, 0, 12, 0}}, []int{2}},
-		{"the first is first", limits{2, -1}, []arrayShare{{1, 0, 12, 2}, {1, 0, 3, 0}}, []int{2, 0}},
-		{"what runs counts", limits{2, -1}, []arrayShare{{1, 2, 10, 2}, {1, 0, 3, 0}}, []int{2, 0}},
-		{"the last of an array", limits{2, -1}, []arrayShare{{1, 1, 0, 2}, {1, 0, 3, 0}}, []int{1, 1}},
-		{"nobody wants the rest", limits{2, -1}, []arrayShare{{1, 1, 0, 2}, {1, 0, 0, 0}}, []int{2, 0}},
-		{"each goes on", limits{2, -1}, []arrayShare{{1, 1, 5, 1}, {1, 1, 5, 1}}, []int{1, 1}},
-		{"lowered below what runs", limits{1, -1}, []arrayShare{{1, 3, 5, 4}, {1, 0, 5, 1}}, []int{3, 0}},
+		{"the first array goes first", limits{2, -1}, []arrayShare{{1, 0, 12, 2}, {1, 0, 3, 0}}, []int{2, 0}},
+		{"running tasks count", limits{2, -1}, []arrayShare{{1, 2, 10, 2}, {1, 0, 3, 0}}, []int{2, 0}},
+		{"an array with one task left", limits{2, -1}, []arrayShare{{1, 1, 0, 2}, {1, 0, 3, 0}}, []int{1, 1}},
+		{"no array needs the rest", limits{2, -1}, []arrayShare{{1, 1, 0, 2}, {1, 0, 0, 0}}, []int{2, 0}},
+		{"each array continues", limits{2, -1}, []arrayShare{{1, 1, 5, 1}, {1, 1, 5, 1}}, []int{1, 1}},
+		{"lowered below the running tasks", limits{1, -1}, []arrayShare{{1, 3, 5, 4}, {1, 0, 5, 1}}, []int{3, 0}},
 		{"raised", limits{5, -1}, []arrayShare{{1, 2, 1, 2}, {1, 0, 9, 0}}, []int{3, 2}},
 		{"GPUs", limits{0, 4}, []arrayShare{{2, 1, 5, 1}, {1, 0, 5, 0}, {0, 0, 7, 7}}, []int{2, 0, 7}},
 		{"both", limits{3, 4}, []arrayShare{{2, 0, 5, 0}, {0, 0, 5, 0}}, []int{2, 1}},
 		{"too large for the rest", limits{0, 3}, []arrayShare{{2, 1, 5, 1}, {2, 0, 5, 0}, {1, 0, 5, 0}}, []int{1, 0, 1}},
-		{"none at all", limits{0, 0}, []arrayShare{{1, 0, 5, 0}, {0, 0, 1, 1}}, []int{0, 1}},
+		{"no GPUs", limits{0, 0}, []arrayShare{{1, 0, 5, 0}, {0, 0, 1, 1}}, []int{0, 1}},
 	} {
 		if got := tt.limit.split(tt.parts); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
@@ -43,7 +43,7 @@ func TestThrottlesStayWithinLimits(t *testing.T) {
 	}
 }
 
-// steerable is a dialect that also reports holds, and throttles only arrays without gaps.
+// steerable is a dialect with commands to hold, release and throttle.
 type steerable struct {
 	plain
 	gapless bool
@@ -58,8 +58,9 @@ func (steerable) Order(do Order, what []string, n int) Command {
 	return Command{Args: args}
 }
 
-// These are the commands sent to the cluster, in order, until it has all of them.
-func TestOrdersReachTheCluster(t *testing.T) {
+// The cases list the commands that gpurun sends, in order, until holds and throttles are as they
+// should be.
+func TestOrdersApplyPausesAndLimits(t *testing.T) {
 	type job struct {
 		tasks, throttle int
 		held            bool
@@ -72,7 +73,7 @@ func TestOrdersReachTheCluster(t *testing.T) {
 		change  func(at func(job, n int) *entry)
 		want    string
 	}{
-		{name: "nothing", limit: limits{2, -1}, jobs: []job{{3, 2, false}, {3, 1, true}}},
+		{name: "nothing to do", limit: limits{2, -1}, jobs: []job{{3, 2, false}, {3, 1, true}}},
 		{name: "no limit", limit: limits{0, -1}, jobs: []job{{3, 3, false}, {3, 3, false}}},
 		{
 			name: "paused", limit: limits{0, -1}, jobs: []job{{3, 3, false}, {2, 2, false}},
@@ -90,10 +91,10 @@ func TestOrdersReachTheCluster(t *testing.T) {
 			want:   "release 11.0 11.2",
 		},
 		{name: "lowered first", limit: limits{2, -1}, jobs: []job{{1, 2, false}, {3, 1, true}}, want: "throttle 11 1; release 12"},
-		{name: "raised before it is released", limit: limits{4, -1}, jobs: []job{{2, 2, false}, {5, 1, true}}, want: "throttle 12 2; release 12"},
+		{name: "raised before the release", limit: limits{4, -1}, jobs: []job{{2, 2, false}, {5, 1, true}}, want: "throttle 12 2; release 12"},
 		{name: "held", limit: limits{1, -1}, jobs: []job{{4, 2, false}, {5, 1, false}}, want: "hold 12; throttle 11 1"},
 		{name: "unlimited", limit: limits{0, -1}, jobs: []job{{4, 2, false}, {5, 1, true}}, want: "throttle 11 4; throttle 12 5; release 12"},
-		{name: "unknown", limit: limits{3, -1}, jobs: []job{{4, 0, false}}, want: "throttle 11 3"},
+		{name: "unknown throttle", limit: limits{3, -1}, jobs: []job{{4, 0, false}}, want: "throttle 11 3"},
 		{
 			name: "a pause makes room", limit: limits{2, -1}, jobs: []job{{3, 2, false}, {3, 1, true}},
 			change: func(at func(job, n int) *entry) { at(0, 1).paused, at(0, 2).paused = true, true },
@@ -110,7 +111,7 @@ func TestOrdersReachTheCluster(t *testing.T) {
 			want:   "hold 11.5 11.4 11.3 11.2",
 		},
 		{
-			name: "a gap that does no harm", gapless: true, limit: limits{5, -1}, jobs: []job{{6, 5, false}},
+			name: "a gap when all others may run", gapless: true, limit: limits{5, -1}, jobs: []job{{6, 5, false}},
 			change: func(at func(job, n int) *entry) { at(0, 2).paused = true },
 			want:   "hold 11.2",
 		},
@@ -155,9 +156,9 @@ func TestOrdersReachTheCluster(t *testing.T) {
 			if err := before(); err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range all { // a run that is killed now finds its holds in the record
+			for _, e := range all { // if this run is killed now, the next one must find the holds
 				if name := c.jobID(e); command.Args[0] == "hold" && slices.Contains(command.Args[1:], name) && marksOf(e.submit.dir)[e.n] != heldMark {
-					t.Errorf("%s: %s is not on record as held", tt.name, name)
+					t.Errorf("%s: the hold of %s is not recorded before it is sent", tt.name, name)
 				}
 			}
 			then()
@@ -181,8 +182,8 @@ func (steerable) Answer(stdout, _ string) (string, Refusal, string) {
 	return strings.TrimSpace(stdout), Unclear, ""
 }
 
-// A submission of an earlier version, without a record of holds, counts as not held and can be
-// steered.
+// A submission of an earlier version, without a record of holds, counts as not held. It can be held
+// and throttled.
 func TestOlderSubmissionCanBeSteered(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "train.jobs-0badcafe")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -215,8 +216,8 @@ func TestOlderSubmissionCanBeSteered(t *testing.T) {
 	}
 }
 
-// Jobs of several files that were submitted together may be held by separate runs. A hold that
-// could not be recorded must be recorded before it takes effect.
+// If jobs of several files share an array, separate runs may hold them: neither may erase the other's
+// record. A hold that cannot be recorded must fail.
 func TestEachRunHoldsItsOwnJobs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "train.jobs-0badcafe")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -240,7 +241,7 @@ func TestEachRunHoldsItsOwnJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if before() == nil {
-			t.Fatal("what cannot be recorded is held")
+			t.Fatal("a hold that could not be recorded did not fail")
 		}
 		if err := os.Rename(filepath.Join(dir, "away"), filepath.Join(dir, holdsFile)); err != nil {
 			t.Fatal(err)
@@ -254,9 +255,9 @@ func TestEachRunHoldsItsOwnJobs(t *testing.T) {
 	}
 }
 
-// Two runs that share an array leave its throttle alone, because it limits both. Each holds the
-// tasks that it may not start yet.
-func TestRunsThatShareAnArrayKeepItsThrottle(t *testing.T) {
+// Two runs that share an array raise its throttle to the number of its tasks, because the throttle
+// limits both. Instead, each holds the tasks that it may not start yet.
+func TestRunsThatShareAnArrayLimitByHolds(t *testing.T) {
 	s, batch := prepared(t, 4)
 	for name, content := range map[string]string{answerFile: "11\n", holdsFile: "    "} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600); err != nil {
@@ -298,24 +299,24 @@ func TestRunsThatShareAnArrayKeepItsThrottle(t *testing.T) {
 	}
 }
 
-// A list's report of holds and throttles is used only if it is certain.
-func TestListedHoldsAreBelieved(t *testing.T) {
+// A list changes what gpurun knows about a hold only if the list is unambiguous.
+func TestOnlyUnambiguousListedHoldsCount(t *testing.T) {
 	e := &entry{held: true}
 	if e.check(Row{State: Stuck}); !e.held {
-		t.Error("it is held, and not believed")
+		t.Error("a held task that is listed as held no longer counts as held")
 	}
 	if e.check(Row{State: Pending, Mixed: true}); !e.held {
-		t.Error("others are not held")
+		t.Error("a mixed row released a held task")
 	}
 	if e.check(Row{State: Pending}); e.held {
-		t.Error("a crashed controller has forgotten it")
+		t.Error("a hold that the controller has forgotten still counts")
 	}
 	if e.check(Row{State: Stuck}); e.held {
-		t.Error("somebody else holds it")
+		t.Error("another user's hold counts as gpurun's")
 	}
 }
 
-// The name of an array must be recognizable for its user and valid on every cluster.
+// The name of an array must be recognizable to its user and valid on every cluster.
 func TestArrayNames(t *testing.T) {
 	for _, tt := range []struct{ prefix, file, jobs, want string }{
 		{"", "jobs", "train", "train.jobs-0badcafe"},
@@ -348,7 +349,7 @@ func TestArrayNames(t *testing.T) {
 func TestUnrecordedWithdrawalCounts(t *testing.T) {
 	e := &entry{withdrawn: true, submit: &submit{job: "17"}}
 	if !e.unclear() {
-		t.Error("it waits in the queue for nothing")
+		t.Error("a withdrawn attempt counts as queued")
 	}
 	for _, row := range []Row{{}, {State: Pending}, {State: Cancelled}, {State: Completed}} {
 		s := observation{claimed: voidMark, taken: true, row: row, missed: goneAfter, missing: accounted, keeps: true}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The output of qstat -xml -j determines whether a job's processes are gone, and when the job ends.
+// The output of qstat -xml -j shows whether a job still has processes, and when the job ends.
 func TestShownJobStates(t *testing.T) {
 	task := func(number, status, start string) string {
 		return "<ulong_sublist><JAT_status>" + status + "</JAT_status><JAT_task_number>" + number + "</JAT_task_number><JAT_start_time>" + start + "</JAT_start_time></ulong_sublist>"

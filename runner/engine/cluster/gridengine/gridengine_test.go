@@ -21,7 +21,7 @@ func read(t testing.TB, name string) string {
 	return string(text)
 }
 
-// This is real qstat output for jobs that ran, waited, were held, or could not start.
+// The input is real qstat output for jobs that were running, waiting, held, or could not start.
 func TestRowsOfRealQstat(t *testing.T) {
 	rows, err := readRows(read(t, "qstat.xml"))
 	if err != nil {
@@ -58,12 +58,12 @@ func TestRowsOfRealQstat(t *testing.T) {
 	}
 	for letters, held := range map[string]bool{"s": true, "S": true, "T": true, "dS": true, "t": false, "hr": false, "dt": false} {
 		if rows, err := readRows(strings.ReplaceAll(read(t, "qstat.xml"), "<state>r</state>", "<state>"+letters+"</state>")); err != nil || rows[0].Word != letters || rows[0].Suspended != held {
-			t.Errorf("%s: %+v, %v", letters, rows[0], err)
+			t.Errorf("%s: got %+v, %v, want suspended: %v", letters, rows[0], err, held)
 		}
 	}
 	for _, text := range []string{"", "error: commlib error: got select error (Connection refused)\n"} {
 		if _, err := readRows(text); err == nil {
-			t.Errorf("%q was taken for a list", text)
+			t.Errorf("%q was parsed as a list", text)
 		}
 	}
 }
@@ -79,8 +79,8 @@ func TestStatesOfGridEngine(t *testing.T) {
 	}
 }
 
-// These are real outputs of qstat -j and qacct -j. The last record of a task counts, unless it is
-// for a start that found the task already begun and ran nothing.
+// The input is real output of qstat -j and qacct -j. The last record of a task counts, unless it is
+// for a rerun that found the task already begun and did nothing.
 func TestEndsFromRealOutput(t *testing.T) {
 	got := map[string]cluster.Row{}
 	past, _ := readEnds(read(t, "past.txt"))
@@ -116,12 +116,11 @@ func TestEndsFromRealOutput(t *testing.T) {
 	} {
 		rows, _ := readEnds(tt.text)
 		if len(rows) == 0 || rows[len(rows)-1].State != tt.want {
-			t.Errorf("%s: got %+v", tt.text, rows)
+			t.Errorf("%s: got %+v, want state %d at the end", tt.text, rows, tt.want)
 		}
 	}
 }
 
-// These are messages from qsub for refusals and for unclear results.
 func TestRefusalsOfQsub(t *testing.T) {
 	type refusal struct {
 		Is  cluster.Refusal
@@ -152,7 +151,7 @@ func TestRefusalsOfQsub(t *testing.T) {
 	})
 }
 
-// heard checks the interpretation of texts that a command prints.
+// heard checks how the output of a command is parsed.
 func heard[T comparable](t *testing.T, hear func(text string) T, all map[string]T) {
 	t.Helper()
 	for text, want := range all {
@@ -176,19 +175,19 @@ func TestArgsOfQsub(t *testing.T) {
 		options map[string]string
 		want    string // or the beginning of the error
 	}{
-		{"nothing", engine.Request{}, 0, nil, ""},
+		{"no request", engine.Request{}, 0, nil, ""},
 		{"GPUs", engine.Request{GPUs: 2, CPUs: 8}, 61 * time.Second, nil, "-pe smp 8 -l gpu=2,h_rt=61"},
 		{"one CPU", engine.Request{GPUs: 1, CPUs: 1}, 0, map[string]string{"gpu_resource": "ngpus"}, "-l ngpus=1"},
-		{"site", engine.Request{CPUs: 2, Priority: -5}, 0, map[string]string{"queue": "q", "project": "p", "account": "a", "pe": "threads", "extra": "-l ib=1\n-m e"},
+		{"site options", engine.Request{CPUs: 2, Priority: -5}, 0, map[string]string{"queue": "q", "project": "p", "account": "a", "pe": "threads", "extra": "-l ib=1\n-m e"},
 			"-q q -P p -A a -pe threads 2 -p -5 -l ib=1 -m e"},
-		{"other nodes", engine.Request{}, 0, map[string]string{"exclude": "node1,node2"}, "-l hostname=!(node1|node2|small)"},
-		{"very low", engine.Request{Priority: -9999}, 0, nil, "-p -1023"},
-		{"GPUs of each slot", engine.Request{GPUs: 4, CPUs: 2}, 0, map[string]string{"gpu_resource": "gpu/slot"}, "-pe smp 2 -l gpu=2"},
-		{"GPUs and slots that do not fit", engine.Request{GPUs: 1, CPUs: 2}, 0, map[string]string{"gpu_resource": "gpu/slot"}, "gpus: this cluster counts gpu per slot"},
+		{"excluded nodes", engine.Request{}, 0, map[string]string{"exclude": "node1,node2"}, "-l hostname=!(node1|node2|small)"},
+		{"priority below the minimum", engine.Request{Priority: -9999}, 0, nil, "-p -1023"},
+		{"GPUs per slot", engine.Request{GPUs: 4, CPUs: 2}, 0, map[string]string{"gpu_resource": "gpu/slot"}, "-pe smp 2 -l gpu=2"},
+		{"GPUs not divisible by slots", engine.Request{GPUs: 1, CPUs: 2}, 0, map[string]string{"gpu_resource": "gpu/slot"}, "gpus: this cluster counts gpu per slot"},
 		{"memory", engine.Request{Memory: 3*gpu.GiB + 1}, 0, map[string]string{"memory_resource": "mem_free"}, "-l mem_free=3073M"},
-		{"memory of each slot", engine.Request{Memory: 4 * gpu.GiB, CPUs: 3}, 0, map[string]string{"memory_resource": "mem/slot"}, "-pe smp 3 -l mem=1366M"},
+		{"memory per slot", engine.Request{Memory: 4 * gpu.GiB, CPUs: 3}, 0, map[string]string{"memory_resource": "mem/slot"}, "-pe smp 3 -l mem=1366M"},
 		{"address space", engine.Request{Memory: 4 * gpu.GiB, CPUs: 2}, 0, map[string]string{"memory_resource": "h_vmem/slot"}, "-pe smp 2 -l h_vmem=4096M"},
-		{"memory without a name", engine.Request{Memory: gpu.GiB}, 0, nil, "memory: no memory resource known for this cluster"},
+		{"memory without a resource", engine.Request{Memory: gpu.GiB}, 0, nil, "memory: no memory resource known for this cluster"},
 		{"a model", engine.Request{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu_type=A100"}, "-l gpu=1,gpu_type=A100"},
 		{"several models", engine.Request{GPUs: 1, Models: []string{"a100", "v100", "a100"}}, 0,
 			map[string]string{"models.a100": "gpu_type=A", "models.v100": "gpu_type=V"}, "-l gpu=1,gpu_type=A|V"},
@@ -227,7 +226,7 @@ func TestNodesFromQhost(t *testing.T) {
 		t.Errorf("got %+v, %v", nodes, err)
 	}
 	if _, err := readNodes("error: x\n"); err == nil {
-		t.Error("an error was taken for a list")
+		t.Error("an error message was parsed as a list")
 	}
 }
 

@@ -18,11 +18,11 @@ func TestAllocationFromEnvironment(t *testing.T) {
 	}
 	delete(env, "SLURM_JOB_ID")
 	if a := (Dialect{}).Allocation(func(name string) string { return env[name] }); a.ID != "" {
-		t.Errorf("outside of any: %+v", a)
+		t.Errorf("without SLURM_JOB_ID: got %+v", a)
 	}
 }
 
-// A job's reported state determines whether its processes are gone.
+// A job's reported state shows whether the job still has processes.
 func TestShownJobStates(t *testing.T) {
 	for _, tt := range []struct {
 		said  string

@@ -12,7 +12,7 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// This is real squeue output after jobs that failed, were killed, used too much memory, were
+// The input is real squeue output for jobs that failed, were killed, used too much memory, were
 // refused, held or cancelled.
 func TestRowsOfRealSqueue(t *testing.T) {
 	text, err := os.ReadFile("testdata/squeue.txt")
@@ -56,7 +56,7 @@ func TestRowsOfRealSqueue(t *testing.T) {
 	}
 }
 
-func TestRowsOfAllUsers(t *testing.T) {
+func TestRowsHaveTasksAndGPUs(t *testing.T) {
 	rows, err := readRows("12|N/A|PENDING|Priority||N/A|0|N/A|1|gres:gpu:1|2|N/A|gr-a|b-12345678|\n" +
 		"13|0-3:2|RUNNING|None|n1|2026-11-22T11:40:12|0|gres:gpu:a100:2|3|N/A|3|N/A|x|\n14|N/A|PENDING|None||N/A|0|N/A|1|N/A|1|gres:gpu:5|y|\n")
 	if err != nil || len(rows) != 4 || !rows[0].Rest || rows[0].Name != "gr-a|b-12345678" || rows[2].First != 2 ||
@@ -64,7 +64,7 @@ func TestRowsOfAllUsers(t *testing.T) {
 		t.Errorf("got %+v, %v", rows, err)
 	}
 	if _, err := readRows("slurm_load_jobs error: Unable to contact slurm controller\n"); err == nil {
-		t.Error("an error was taken for a list")
+		t.Error("an error message was parsed as a list")
 	}
 }
 
@@ -80,8 +80,7 @@ func TestStatesOfSlurm(t *testing.T) {
 	}
 }
 
-// These are messages from sbatch for refusals and for unclear results. An unknown refusal is
-// permanent, and reported with the controller's own text.
+// An unknown refusal by sbatch counts as permanent, and is reported with the controller's own text.
 func TestRefusalsOfSbatch(t *testing.T) {
 	const failed = "sbatch: error: Batch job submission failed: "
 	const policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -125,7 +124,7 @@ func TestRefusalsOfSbatch(t *testing.T) {
 	})
 }
 
-// heard checks the interpretation of texts that a command prints.
+// heard checks how the output of a command is parsed.
 func heard[T comparable](t *testing.T, hear func(text string) T, all map[string]T) {
 	t.Helper()
 	for text, want := range all {
@@ -141,14 +140,14 @@ func TestAcceptedJobIDs(t *testing.T) {
 	})
 }
 
-func TestEndsOfTasks(t *testing.T) {
+func TestEndsFromSacct(t *testing.T) {
 	rows, _ := readEnds("12_3|CANCELLED by 0|0:15|2026-11-22T12:00:00|node1\n12_4|RUNNING|0:0|Unknown|node1\n12|PENDING|0:0|Unknown|None assigned\n13_0|FAILED|3:0|2026-11-22T12:00:01|None assigned\n")
 	want := []cluster.Row{
 		{Job: "12", First: 3, Last: 3, State: cluster.Cancelled, Node: "node1", Raw: 15, Word: "CANCELLED by 0"},
 		{Job: "13", State: cluster.Failed, Raw: 768, Word: "FAILED"},
 	}
 	if !slices.Equal(rows, want) {
-		t.Errorf("got %+v", rows)
+		t.Errorf("got %+v, want %+v", rows, want)
 	}
 }
 
@@ -160,16 +159,16 @@ func TestArgsOfSbatch(t *testing.T) {
 		options map[string]string
 		want    string // or the beginning of the error
 	}{
-		{"nothing", engine.Request{}, 0, nil, ""},
+		{"no request", engine.Request{}, 0, nil, ""},
 		{"GPUs", engine.Request{GPUs: 2, CPUs: 8, Memory: 3*gpu.GiB + 1}, 61 * time.Second, nil, "--gres=gpu:2 --cpus-per-task=8 --mem=3073M --time=2"},
-		{"site", engine.Request{GPUs: 1, Priority: -5}, 0, map[string]string{"partition": "p", "account": "a", "qos": "q", "constraint": "c", "extra": "--x=1\n--y"},
+		{"site options", engine.Request{GPUs: 1, Priority: -5}, 0, map[string]string{"partition": "p", "account": "a", "qos": "q", "constraint": "c", "extra": "--x=1\n--y"},
 			"--partition=p --account=a --qos=q --gres=gpu:1 --constraint=c --nice=5 --x=1 --y"},
-		{"other nodes", engine.Request{}, 0, map[string]string{"exclude": "node1,node2"}, "--exclude=node1,node2,small"},
+		{"excluded nodes", engine.Request{}, 0, map[string]string{"exclude": "node1,node2"}, "--exclude=node1,node2,small"},
 		{"a model", engine.Request{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu:a100"}, "--gres=gpu:a100:1"},
 		{"several models", engine.Request{GPUs: 1, Models: []string{"a100", "v100"}}, 0,
 			map[string]string{"models.a100": "constraint=A", "models.v100": "constraint=V", "constraint": "ib"}, "--gres=gpu:1 --constraint=(ib)&(A|V)"},
 		{"an unknown model", engine.Request{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: no name for \"h100\" on this cluster"},
-		{"two types", engine.Request{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "gpu:a", "models.b": "gpu:b"}, "gpu_model: Slurm accepts several models only as node features"},
+		{"models of two GPU types", engine.Request{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "gpu:a", "models.b": "gpu:b"}, "gpu_model: Slurm accepts several models only as node features"},
 		{"memory", engine.Request{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0, map[string]string{"models.a": "gpu:a 40GiB", "models.b": "gpu:b 16GiB", "models.c": "gpu:c 80GiB"}, "--gres=gpu:a:1"},
 		{"memory by features", engine.Request{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0,
 			map[string]string{"models.a": "gpu:a 40GiB", "models.b": "constraint=B 80GiB", "models.c": "gpu:c 8GiB"}, "--gres=gpu:1 --constraint=B"},
@@ -191,8 +190,8 @@ func TestArgsOfSbatch(t *testing.T) {
 	}
 }
 
-// With an additional filter, scancel would end whole arrays.
-func TestCancelNamesTasksAlone(t *testing.T) {
+// With a filter in addition to tasks, scancel would end whole arrays.
+func TestCancelUsesNoFilter(t *testing.T) {
 	if got := (Dialect{}).Order(cluster.Cancel, []string{"1_2", "1_3"}, 0).Args; !slices.Equal(got, []string{"scancel", "-Q", "1_2", "1_3"}) {
 		t.Errorf("got %q", got)
 	}
@@ -220,7 +219,7 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-func TestNodesFromScontrol(t *testing.T) {
+func TestNodesFromSinfo(t *testing.T) {
 	nodes, err := readNodes(
 		"node1|gpu*|mixed|gpu:4|gpu:3|\nnode1|urgent|mixed|gpu:4|gpu:3|\nn2|big|idle|gpu:a100:8(S:0-1),gpu:t4:2|gpu:a100:0(IDX:N/A),gpu:t4:1(IDX:0)|\nlogin|cpu|idle|(null)|gpu:0|\n" +
 			"\nnode1|ann|gres:gpu:2\nnode1|bob|gres:gpu:1\nnode1|ann|N/A\nnode[1-2]|ann|gres:gpu:4\n",
@@ -239,11 +238,11 @@ func TestNodesFromScontrol(t *testing.T) {
 	for state, want := range map[string]bool{"idle": true, "idle~": true, "mixed-": true, "idle*": false, "mixed$": false, "drained": false, "down*": false} {
 		nodes, err := readNodes("n|gpu*|" + state + "|gpu:4|gpu:0|\n")
 		if err != nil || nodes[0].Open != want {
-			t.Errorf("%s: got %+v, %v", state, nodes, err)
+			t.Errorf("%s: got %+v, %v, want open: %v", state, nodes, err, want)
 		}
 	}
 	if _, err := readNodes("sinfo: error\n"); err == nil {
-		t.Error("an error was taken for a list")
+		t.Error("an error message was parsed as a list")
 	}
 }
 
@@ -252,7 +251,7 @@ func FuzzNodes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, nodes, jobs string) { _, _ = readNodes(nodes + "\n\n" + jobs) })
 }
 
-// A job that requests more time than its partition allows is refused. If the limit is unknown,
+// A job that requests more time than any of its partitions allows is refused. If a limit is unknown,
 // Slurm decides.
 func TestTimeAbovePartitionLimitIsRefused(t *testing.T) {
 	const partitions = "gpu*|10:00\nlong|1-02:00:00\nday|4:00:00\nany|infinite\nodd|n/a\n"
@@ -274,25 +273,25 @@ func TestTimeAbovePartitionLimitIsRefused(t *testing.T) {
 		args := strings.Fields(tt.args)
 		q := Dialect{}.Limits(args)
 		if len(q.Args) == 0 {
-			t.Errorf("%s: the limits are not asked for", tt.args)
+			t.Errorf("%s: does not query the limits", tt.args)
 			continue
 		}
 		if got, _ := q.Read(partitions); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
-			t.Errorf("%s: got %q", tt.args, got)
+			t.Errorf("%s: got %q, want %q", tt.args, got, tt.want)
 		}
 		if got, _ := q.Read(partitions + overrides + "\n"); got != "" {
-			t.Errorf("%s, where the user's default QOS may allow it: got %q", tt.args, got)
+			t.Errorf("%s: got %q although the user's default QOS may allow it", tt.args, got)
 		}
 	}
 	for _, args := range []string{"", "--partition=gpu", "--time=99 --qos=long", "--time=99 --reservation=r", "--time=99 -plong"} {
 		if c := (Dialect{}).Limits(strings.Fields(args)); len(c.Args) > 0 {
-			t.Errorf("%s: asked by %q", args, c.Args)
+			t.Errorf("%s: queries the limits with %q", args, c.Args)
 		}
 	}
 }
 
-// These are outputs of sbatch --test-only: an estimate, a text without one, a refusal.
-func TestTestOnlyOutput(t *testing.T) {
+// A start in the distant future means that Slurm has no estimate.
+func TestEstimateFromTestOnlyOutput(t *testing.T) {
 	soon := time.Now().Add(2 * time.Hour)
 	for text, want := range map[string]string{
 		"sbatch: Job 9 to start at " + soon.Format("2006-01-02T15:04:05") + " using 1 processors on nodes node1 in partition gpu\n":       "at " + soon.Format("15:04 on 2 January"),

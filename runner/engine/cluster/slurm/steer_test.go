@@ -10,8 +10,8 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// A message from scontrol about tasks that have ended is not an error, whatever its exit status.
-func TestScontrolMessagesForEndedTasksAreNoErrors(t *testing.T) {
+// scontrol fails if some of its tasks have ended, but gpurun must not count that as an error.
+func TestScontrolErrorsForEndedTasksAreIgnored(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	for said, good := range map[string]bool{
@@ -25,24 +25,24 @@ func TestScontrolMessagesForEndedTasksAreNoErrors(t *testing.T) {
 		c := Dialect{}.Order(cluster.Hold, []string{"7", "8_3"}, 0)
 		out, err := exec.Command(c.Args[0], c.Args[1:]...).CombinedOutput()
 		if (err == nil) != good || !good && strings.TrimSpace(string(out)) != said {
-			t.Errorf("%q: %v, %q", said, err, out)
+			t.Errorf("%q: got %v, %q", said, err, out)
 		}
 	}
 }
 
-// A submission can be held and throttled, but never with 0, which means no limit.
+// A throttle of 0 would mean no limit, so a submission never has it.
 func TestSubmitHoldsAndThrottles(t *testing.T) {
 	for want, a := range map[string]cluster.Array{
 		"--array=0-9 ": {Tasks: 10}, "--array=0-9%2 ": {Tasks: 10, Throttle: 2}, "--hold": {Tasks: 10, Throttle: 1, Held: true},
 	} {
 		got := strings.Join((Dialect{}).Submit(a, nil).Args, " ") + " "
 		if !strings.Contains(got, want) || strings.Contains(got, "--hold") != a.Held || strings.Contains(got, "%0") {
-			t.Errorf("%+v: %s", a, got)
+			t.Errorf("%+v: got %q, want %q in it", a, got, want)
 		}
 	}
 }
 
-// squeue shows a throttle, unless the tasks in a row wait for different reasons.
+// squeue shows an array's throttle, unless the tasks in a row wait for different reasons.
 func TestThrottleFromSqueue(t *testing.T) {
 	for text, want := range map[string]cluster.Row{
 		"2-9%2|PENDING|JobArrayTaskLimit":            {Throttle: 2, State: cluster.Pending},
@@ -51,10 +51,10 @@ func TestThrottleFromSqueue(t *testing.T) {
 	} {
 		rows, err := readRows("7|" + text + "||N/A|0|||||||a.jobs-1|\n")
 		if err != nil || len(rows) != 1 {
-			t.Fatalf("%q: %v, %v", text, rows, err)
+			t.Fatalf("%q: got %+v, %v, want one row", text, rows, err)
 		}
 		if r := rows[0]; r.Throttle != want.Throttle || r.State != want.State || r.Mixed != want.Mixed || r.Reason != want.Reason {
-			t.Errorf("%q: %+v", text, r)
+			t.Errorf("%q: got %+v, want %+v", text, r, want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-// plan shows what would be submitted and queries Grid Engine about it, without submitting anything.
+// plan shows what would be submitted and whether Grid Engine accepts it, without submitting anything.
 func TestRealPlanSubmitsNothingOnGridEngine(t *testing.T) {
 	b := sgeSite.New(t, `
 settings: {engine: sge}
@@ -24,15 +24,15 @@ jobs:
 	b.Says(out, "  1 job (wide): -pe smp 99\n      sge refuses them: ")
 	b.Says(out, "cannot submit them: memory: no memory resource known for this cluster")
 	if left := sgeSite.Left(); left != "" {
-		t.Errorf("submitted: %s", left)
+		t.Errorf("plan submitted jobs:\n%s", left)
 	}
 }
 
-// Hosts are listed with their free GPUs, and the users of the others.
+// gpus lists hosts with their free GPUs, and the users of the other GPUs.
 func TestRealNodesListFreeGPUs(t *testing.T) {
 	b := sgeSite.New(t, "jobs: []")
 	sgeSite.Take(b, "3")
-	b.Until("its GPUs are listed as taken", time.Minute, func() bool {
+	b.Until("three GPUs are listed as used", time.Minute, func() bool {
 		nodes, err := sgeSite.Dialect.Nodes().Run()
 		return err == nil && len(nodes) == 1 && nodes[0].GPUs == 4 && nodes[0].Used == 3
 	})
@@ -45,8 +45,8 @@ func TestRealNodesListFreeGPUs(t *testing.T) {
 	b.Says(b.Run("gpus", "--engine", "sge"), "gpu.q: 0 of 4 GPUs free\n")
 }
 
-// A job must not begin on GPUs that are too small. It spends no retry, and is not submitted to that
-// host again.
+// A job must not begin on GPUs that are too small. The attempt spends no retry, and the next
+// submission excludes that host.
 func TestRealTooSmallGPUOnGridEngine(t *testing.T) {
 	b := sgeSite.New(t, `
 settings: {engine: sge, cluster: {poll: 1s}}
@@ -58,7 +58,7 @@ jobs:
 	out := b.Run("jobs.yaml")
 	ends := b.Facts(state.KindEnd)["large"]
 	if len(ends) != 2 || ends[0].Uncharged == "" || ends[1].State != state.Failed || b.Read("ran") != "0" {
-		t.Fatalf("it ended as %+v; %q ran\n%s", ends, b.Read("ran"), out)
+		t.Fatalf("large ended as %+v; ran has %q\n%s", ends, b.Read("ran"), out)
 	}
 	b.Says(ends[0].Uncharged, "gave it a GPU with 16 GiB, and it asks for 24 GiB")
 	b.Says(ends[1].Reason, "offers only qf:hostname=")

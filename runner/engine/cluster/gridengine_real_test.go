@@ -27,7 +27,7 @@ var sgeSite = Site{
 	Master:   sgeFolder + "/run/sge_qmaster.pid",
 	Commands: []string{"qsub", "qstat", "qdel"},
 	Shut:     [2][]string{{"qmod", "-d", "gpu.q"}, {"qmod", "-e", "gpu.q"}},
-	Tend: func() { // a failed start, or a killed test that shut it, disables the queue
+	Tend: func() { // a failed start disables the queue, and a killed test may leave it disabled
 		Quietly("qmod", "-cq", "gpu.q")
 		Quietly("qmod", "-e", "gpu.q")
 	},
@@ -38,7 +38,7 @@ var sgeSite = Site{
 	},
 	Free:   func(b *Bench) { b.Command("qdel", "blocker") },
 	Before: shut, After: open,
-	Fail: func(b *Bench, _ string) { // Grid Engine reschedules the job although it has ended, and reports that
+	Fail: func(b *Bench, _ string) { // Grid Engine then reports that it rescheduled the job, although the job has ended
 		Quietly("qmod", "-f", "-rj", b.JobID("done"))
 	},
 	Told:   accounts,
@@ -66,10 +66,10 @@ jobs: [{name: a, cluster: {queue: gpu.q, exclude: other, time: 7m}}]
 	b.Says(b.Read("a.is"), "gpu.q")
 }
 
-// up is the command of a job that shows that it is running.
+// up is the command of a job that creates NAME.up when it begins.
 const up = "'echo x >{name}.up; sleep 300'"
 
-// sgeFates are the rows in the table of verdicts that can happen to a running job.
+// sgeFates are fates of a running job, and of a job that no host can run.
 var sgeFates = []Fate{
 	{Job: "{name: special, retry: 2, run: exit 99}", Want: []state.Phase{state.Failed, state.Failed, state.Failed}}, // Grid Engine would rerun it forever
 	{Job: "{name: erring, run: exit 100}", Want: []state.Phase{state.Failed}},
@@ -99,16 +99,16 @@ var sgeFates = []Fate{
 	},
 }
 
-// A rescheduled job is rerun without spending a retry, unless its host mistakes the second start
-// for the first and lets it continue. gpurun forbids rescheduling, but the master does it if
-// forced.
+// A rescheduled job runs again without spending a retry, unless its host mistakes the second start
+// for the first and lets the job continue. gpurun submits with -r n, but an admin can force
+// rescheduling.
 func TestRealRescheduledJobSpendsNoRetry(t *testing.T) {
 	b := sgeSite.New(t, "settings: {engine: sge, cluster: {poll: 1s}}\njobs: [{name: a, gpus: 0, retry: 0, run: 'echo x >>ran; until [ -e go ]; do sleep 0.1; done'}]\n")
 	cmd, out := b.Start("jobs.yaml")
 	b.Wait("ran")
 	id := b.JobID("a")
 	job, _, _ := strings.Cut(id, ".")
-	b.Until("it is rescheduled, and runs", time.Minute, func() bool {
+	b.Until("the job is rescheduled and running", time.Minute, func() bool {
 		past, _ := exec.Command("qacct", "-j", job).Output()
 		if !strings.Contains(string(past), "rescheduling") {
 			Quietly("qmod", "-f", "-rj", id)
@@ -121,14 +121,14 @@ func TestRealRescheduledJobSpendsNoRetry(t *testing.T) {
 	ends := b.Facts(state.KindEnd)["a"]
 	last := len(ends) - 1
 	if last < 0 || last > 1 || ends[last].State != state.Succeeded || last == 1 && ends[0].Uncharged == "" || len(strings.Fields(b.Read("ran"))) != last+1 {
-		t.Errorf("it ran %q and ended as %+v\n%s", b.Read("ran"), ends, out)
+		t.Errorf("a ended as %+v; ran has %q\n%s", ends, b.Read("ran"), out)
 	}
 }
 
-// A rescheduled job that is queued again does not count as cancelled.
+// A job that Grid Engine requeues does not count as cancelled.
 func TestRealRequeuedJobIsNotCancelled(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for two queues")
+		t.Skip("waits for the job to be requeued and for its attempt to end")
 	}
 	b := sgeSite.New(t, "settings: {engine: sge, cluster: {poll: 1s}}\njobs: [{name: a, gpus: 0, retry: 0, run: 'echo x >>ran; until [ -e go ]; do sleep 0.1; done'}]\n")
 	cmd, out := b.Start("jobs.yaml")
@@ -136,26 +136,26 @@ func TestRealRequeuedJobIsNotCancelled(t *testing.T) {
 	id := b.JobID("a")
 	b.Cleanup(func() { Quietly(sgeSite.Shut[1]...) })
 	shut(b)
-	b.Until("it waits again", time.Minute, func() bool {
+	b.Until("the job is queued again", time.Minute, func() bool {
 		Quietly("qmod", "-f", "-rj", id)
 		return strings.Contains(sgeSite.Left(), " Rq ")
 	})
-	b.Until("its attempt has ended", 2*time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) > 0 })
+	b.Until("its first attempt has ended", 2*time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) > 0 })
 	open(b)
 	b.Write("go", "")
 	_ = cmd.Wait()
 	ends := b.Facts(state.KindEnd)["a"]
 	if len(ends) != 2 || ends[0].Uncharged != "sge requeued it" || ends[1].State != state.Succeeded || len(strings.Fields(b.Read("ran"))) != 2 {
-		t.Errorf("it ran %q and ended as %+v\n%s", b.Read("ran"), ends, out)
+		t.Errorf("a ended as %+v; ran has %q\n%s", ends, b.Read("ran"), out)
 	}
 }
 
-// This is the site's own time limit.
+// The limit is not one that gpurun requested.
 func TestRealSiteTimeLimitEndsJob(t *testing.T) {
 	sgeSite.Meet(t, `, extra: ["-l h_rt=3"]`, []Fate{{Job: "{name: limited, retry: 0, run: " + up + "}", Want: []state.Phase{state.Timeout}, Says: "(the time limit of sge)"}}, Nothing, Nothing)
 }
 
-// sgeStill are fates of a suspended job, including being ended.
+// sgeStill are fates of a job that is ended while it is suspended.
 var sgeStill = []Fate{
 	{
 		Job: "{name: stopped, run: 'trap \"echo x >saved; exit 0\" TERM; echo $$ >{name}.up; while :; do sleep 0.1; done'}", Want: []state.Phase{state.Cancelled},
@@ -181,7 +181,7 @@ var sgeWaiting = []Fate{
 		Meet: func(b *Bench) {
 			id := b.JobID("held")
 			b.Command("qhold", id)
-			b.Until("the reason is shown", time.Minute, func() bool { return strings.Contains(b.Run("status"), "held") })
+			b.Until("status shows that the job is held", time.Minute, func() bool { return strings.Contains(b.Run("status"), "held") })
 			b.Command("qrls", id)
 		},
 	},
@@ -194,7 +194,7 @@ var sgeWaiting = []Fate{
 	},
 }
 
-// A job that Grid Engine put into an error state ends with the reason, and leaves the queue.
+// A job that Grid Engine has put into an error state ends with the reason, and leaves the queue.
 func TestRealJobInErrorStateEnds(t *testing.T) {
 	broken := filepath.Join(sgeFolder, "run/broken") // makes the prolog fail
 	breakIt := func(b *Bench) {
@@ -204,7 +204,7 @@ func TestRealJobInErrorStateEnds(t *testing.T) {
 		}
 	}
 	gone := func(b *Bench) {
-		b.Until("it was deleted there", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) > 0 && sgeSite.Left() == "" })
+		b.Until("the job has ended and left the queue", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) > 0 && sgeSite.Left() == "" })
 	}
 	f := Fate{Job: "{name: a, retry: 0, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "sge can never start it: exit_status of prolog = 100"}
 	sgeSite.Meet(t, "", []Fate{f}, breakIt, gone)
@@ -213,7 +213,7 @@ func TestRealJobInErrorStateEnds(t *testing.T) {
 // accounts returns the cluster's records of past tasks.
 func accounts(b *Bench) map[string]Told {
 	all, job := map[string]Told{}, map[string]string{}
-	b.Until("all are in the accounts", time.Minute, func() bool {
+	b.Until("the accounting has all 100 tasks", time.Minute, func() bool {
 		for line := range strings.Lines(b.Command("qacct", "-o", "root", "-j")) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if job[name] = strings.TrimSpace(value); name != "end_time" {

@@ -16,9 +16,9 @@ import (
 	"gpurun/state"
 )
 
-// Allocation checks that a run inside a cluster job with two GPUs and one CPU stays within these
-// and within the job's time. The same command must resume jobs that were cut off, without a retry,
-// in other cluster jobs, and where none of these can be seen.
+// Allocation checks that a run inside a cluster job with two GPUs and one CPU stays within these and
+// within the job's time. The same command must resume interrupted jobs without spending a retry: in
+// another cluster job, and on a host that cannot see the processes of the earlier ones.
 func (s *Site) Allocation(t *testing.T) {
 	b := s.New(t, `
 settings: {engine: local, grace: 1s}
@@ -39,16 +39,16 @@ jobs:
 		id = strings.TrimSpace(b.Command(slices.Concat(s.Submit, args, []string{"-o", out, filepath.Join(b.Dir, script)})...))
 		return id, out
 	}
-	over := func() { b.Until("the job is over", 4*time.Minute, func() bool { return s.left() == 0 }) }
+	over := func() { b.Until("the cluster job is over", 4*time.Minute, func() bool { return s.left() == 0 }) }
 	said := func(out string) string { text, _ := os.ReadFile(out); return string(text) }
 
-	// It has one CPU.
+	// The cluster job has one CPU.
 	_, out := in("small")
-	b.Until("it is refused", time.Minute, func() bool { return strings.Contains(said(out), "never run") })
+	b.Until("a job with two CPUs is refused", time.Minute, func() bool { return strings.Contains(said(out), "never run") })
 	b.Says(said(out), "cpus: 2, but this machine has 1")
 	over()
 
-	// Jobs that would exceed its time are left.
+	// The run does not start jobs that would exceed the cluster job's time.
 	b.Says(b.Run("--only", "slow", "jobs.yaml"), "1 of 1 done")
 	ledger := filepath.Join(b.Dir, ".gpurun/jobs.yaml/ledger.jsonl")
 	text, _ := os.ReadFile(ledger)
@@ -60,22 +60,22 @@ jobs:
 	b.Wait("long.up")
 	b.Until("the short jobs have run", time.Minute, func() bool {
 		if strings.Contains(said(out), "stopping running jobs") {
-			b.Fatalf("it was warned before the short jobs have run:\n%s", said(out))
+			b.Fatalf("the cluster warned the run before the short jobs had run:\n%s", said(out))
 		}
 		return len(strings.Fields(b.Read("journal"))) == 6
 	})
 	if testing.Short() && s.Warn != nil {
 		b.Command(append(slices.Clone(s.Warn), id)...)
 	}
-	b.Until("it was warned", 4*time.Minute, func() bool { return strings.Contains(said(out), "run the rest with") })
+	b.Until("the run reports how to run the rest", 4*time.Minute, func() bool { return strings.Contains(said(out), "run the rest with") })
 	over()
 	if all := strings.Fields(b.Read("journal")); len(all) != 6 || slices.ContainsFunc(all, func(gpu string) bool { return !strings.HasSuffix(gpu, "0") && !strings.HasSuffix(gpu, "1") }) {
-		t.Errorf("the jobs had the GPUs %q", all)
+		t.Errorf("the jobs ran on GPUs %q, want 6 jobs on GPUs 0 and 1", all)
 	}
 	b.Says(said(out), "slow is not started: similar jobs take 2h30m, and "+s.Engine+" job ")
 	b.Says(said(out), "stopping running jobs")
 
-	// The run in another cluster job is killed, with its running jobs. The cluster job continues.
+	// In the next cluster job, the test kills the runner, and the keeper must end the job.
 	b.Write("script", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" jobs.yaml\n")
 	up := func() (job, runner int) {
 		_ = os.Remove(filepath.Join(b.Dir, "long.up"))
@@ -90,10 +90,9 @@ jobs:
 		t.Fatal(err)
 	}
 	over()
-	b.Until("what ran has ended", time.Minute, func() bool { return unix.Kill(job, 0) != nil })
+	b.Until("the running job has ended", time.Minute, func() bool { return unix.Kill(job, 0) != nil })
 
-	// The same happens in the third cluster job, but without a record: the runner and its keeper
-	// are killed.
+	// In the last cluster job, the test kills the runner and the keeper, so there is no record.
 	job, runner = up()
 	keeper := parent(job)
 	if err := unix.Kill(keeper, unix.SIGKILL); err != nil || unix.Kill(runner, unix.SIGKILL) != nil {
@@ -102,7 +101,7 @@ jobs:
 	over()
 	_ = unix.Kill(job, unix.SIGKILL) // if the cluster does not
 
-	// The same command must resume even where the cluster jobs cannot be seen.
+	// The same command must resume even where it cannot see processes of the cluster jobs.
 	b.Write("go", "")
 	cmd := exec.Command("unshare", "-p", "--fork", "--mount-proc", b.Binary, "jobs.yaml")
 	cmd.Dir = b.Dir
@@ -115,7 +114,7 @@ jobs:
 		ends = append(ends, e.State)
 	}
 	if !slices.Equal(ends, []state.Phase{state.Interrupted, state.Interrupted, state.Interrupted, state.Succeeded}) {
-		t.Errorf("the long job ended as %v:\n%s", ends, last)
+		t.Errorf("long ended as %v:\n%s", ends, last)
 	}
 	if all := strings.Fields(b.Read("journal")); len(all) != 6 {
 		t.Errorf("%d short jobs have run, want 6", len(all))

@@ -13,8 +13,8 @@ import (
 	"gpurun/state"
 )
 
-// FolderGone checks that jobs whose folders are removed while they wait or run end, and that none
-// runs twice at a time.
+// FolderGone checks that jobs end even if their attempt's folder or their logs are removed while they
+// wait or run.
 func (s *Site) FolderGone(t *testing.T) {
 	attempt := func(b *Bench, job string) string {
 		return ".gpurun/jobs.yaml/attempts/" + b.Facts(state.KindStart)[job][0].UniID
@@ -24,7 +24,7 @@ func (s *Site) FolderGone(t *testing.T) {
 		return func(b *Bench) {
 			if runs {
 				b.Wait(job + ".up")
-				b.Until("it is known to run", time.Minute, func() bool { return len(b.Facts(state.KindRunning)[job]) > 0 })
+				b.Until("the run sees that the job is running", time.Minute, func() bool { return len(b.Facts(state.KindRunning)[job]) > 0 })
 			} else {
 				b.JobID(job)
 			}
@@ -48,7 +48,7 @@ func (s *Site) FolderGone(t *testing.T) {
 	})
 	t.Run("running", func(t *testing.T) {
 		if testing.Short() {
-			t.Skip("waits until a node is silent for long enough")
+			t.Skip("waits until the node counts as silent")
 		}
 		const waits = "echo x >{name}.up; until [ -e {name}.go ]; do sleep 0.1; done"
 		const keys, fails = "run: '" + waits + "'", "run: '" + waits + "; exit 3'"
@@ -60,11 +60,11 @@ func (s *Site) FolderGone(t *testing.T) {
 	})
 }
 
-// Stalled checks that jobs which a controller accepted before it stalled, and started later, run
-// once, although the submission failed or was still waiting.
+// Stalled checks that a job whose submission fails or waits because the controller has stalled runs
+// only once, even if the controller accepts it later.
 func (s *Site) Stalled(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits until commands give up")
+		t.Skip("waits until commands time out")
 	}
 	b := s.New(t, "settings: "+s.settings("1s")+`
 jobs:
@@ -80,18 +80,18 @@ jobs:
 	b.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) })
 	b.Write("go", "")
 	b.Until("b is being submitted", time.Minute, func() bool { return len(b.Facts(state.KindStart)["b"]) == 1 })
-	b.Until("it says why it waits", time.Minute, func() bool { return strings.Contains(b.Run("status"), s.Engine+" does not answer") })
+	b.Until("status shows that the cluster does not answer", time.Minute, func() bool { return strings.Contains(b.Run("status"), s.Engine+" does not answer") })
 	time.Sleep(*Outage)
 	_ = unix.Kill(pid, unix.SIGCONT)
 	_ = b.Finish(cmd)
 	b.Says(out.String(), "2 of 2 done")
 	if ran := b.Read("journal"); ran != "a\nb" {
-		t.Errorf("ran %q", ran)
+		t.Errorf("ran %q, want a and b once each", ran)
 	}
 }
 
-// TwoFiles checks that after a run of two job files whose jobs share an array, each file can
-// continue without the other.
+// TwoFiles checks that after a run of two job files with jobs in one array, each file can continue
+// without the other.
 func (s *Site) TwoFiles(t *testing.T) {
 	const file = `
 settings: %s
@@ -105,20 +105,20 @@ jobs: [{name: %s, gpus: 0, run: 'echo %[2]s >>journal; echo x >%[2]s.up; until [
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	b.Write("a.go", "")
-	b.Says(b.Run("jobs.yaml"), "1 of 1 done") // b is still in some lists
+	b.Says(b.Run("jobs.yaml"), "1 of 1 done") // lasts long enough for lists that show b's task
 	b.Write("b.go", "")
 	b.Says(b.Run("more.yaml"), "1 of 1 done")
 	b.Says(b.Run("jobs.yaml", "more.yaml"), "2 of 2 done")
 	if ran := b.Read("journal"); ran != "a\nb" && ran != "b\na" {
-		t.Errorf("ran %q", ran)
+		t.Errorf("ran %q, want a and b once each", ran)
 	}
 }
 
-// Untold checks that if a node does not report a job's GPUs, the job is submitted again a few times
-// if another job of the run had GPUs. Otherwise, the site never reports them.
+// Untold checks that a job is resubmitted a few times if its node does not report its GPUs, but only
+// if another job of the run has had GPUs. Otherwise, the site probably never reports them.
 func (s *Site) Untold(t *testing.T) {
 	if testing.Short() {
-		t.Skip("submits one job again and again")
+		t.Skip("submits a job many times")
 	}
 	b := s.New(t, "")
 	b.Write("node", fmt.Sprintf(`#!/bin/sh
@@ -154,9 +154,9 @@ jobs:
 	}
 	const again = "failed, uncharged; "
 	if twice, always := ended("twice"), ended("always"); twice != again+again+"succeeded; " || always != again+again+again+"failed; " {
-		t.Errorf("they ended as %s and as %s\n%s", twice, always, out)
+		t.Errorf("twice ended as %s, and always as %s\n%s", twice, always, out)
 	}
 	if b.Run("jobs.yaml"); ended("always") != again+again+again+"failed; failed; " {
-		t.Errorf("in a run in which none has had GPUs it ended as %s", ended("always"))
+		t.Errorf("in a run without any granted GPUs, always ended as %s", ended("always"))
 	}
 }

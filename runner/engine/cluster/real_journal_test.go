@@ -9,8 +9,8 @@ import (
 	"gpurun/state"
 )
 
-// Journalled returns a job file with n jobs, j0 and so on, that keep their own journal: when a job
-// begins, when it ends, and whether another of its attempts is running at the same time.
+// Journalled returns a job file with n jobs, j0 and so on, that keep their own journal: each begin
+// and end, and each begin while another attempt of the job is running.
 func Journalled(settings string, n int, keys, sleep string) string {
 	return fmt.Sprintf(`
 settings: %s
@@ -27,7 +27,7 @@ jobs:
 `, settings, n-1, keys, sleep)
 }
 
-// Journal counts the entries of the jobs by their last word.
+// Journal counts the entries of the jobs, by entry and by last word.
 func (b *Bench) Journal() map[string]int {
 	count := map[string]int{}
 	for line := range strings.Lines(b.Read("journal")) {
@@ -39,8 +39,8 @@ func (b *Bench) Journal() map[string]int {
 }
 
 // Once checks that each of n journalled jobs ran to its end once and succeeded once in the ledger,
-// and that its attempts did not overlap. It returns how many attempts were begun in addition,
-// because the cluster itself ended earlier ones.
+// and that its attempts did not overlap. It returns the number of additional begins, for which the
+// cluster must have ended an earlier attempt.
 func (b *Bench) Once(n int) (again int) {
 	b.Helper()
 	ran, ends, lost := b.Journal(), b.Facts(state.KindEnd), 0
@@ -61,20 +61,20 @@ func (b *Bench) Once(n int) (again int) {
 		again += begins - 1
 	}
 	if lost > 5 {
-		b.Errorf("and %d jobs more", lost-5)
+		b.Errorf("the same for %d more jobs", lost-5)
 	}
 	return again
 }
 
-// KillRunners kills the runner repeatedly at arbitrary moments, and lets the last one finish. In
-// between it runs the commands in meanwhile, one each time.
+// KillRunners kills the runner repeatedly at arbitrary moments, and lets the last one finish. Before
+// each kill, it runs one of the commands in meanwhile.
 func (b *Bench) KillRunners(kills int, meanwhile [][]string, args ...string) string {
 	b.Helper()
 	for i := range kills {
 		cmd, _ := b.Start(args...)
-		pause := time.Duration(20+i*i%37*15) * time.Millisecond // at an arbitrary moment
+		pause := time.Duration(20+i*i%37*15) * time.Millisecond
 		if len(meanwhile) > 0 {
-			b.Until("it was told", time.Minute, func() bool {
+			b.Until("the run has accepted a command", time.Minute, func() bool {
 				other, _ := b.Start(meanwhile[i%len(meanwhile)]...)
 				return other.Wait() == nil || Exited(cmd)
 			})
@@ -86,22 +86,22 @@ func (b *Bench) KillRunners(kills int, meanwhile [][]string, args ...string) str
 	return b.Run(args...)
 }
 
-// Crash runs n journalled jobs and crashes the controller in the meantime. It keeps calling tend,
-// and returns gpurun's output.
+// Crash runs n journalled jobs, crashes the controller in the meantime, and returns gpurun's output.
+// It calls tend until the run ends.
 func (b *Bench) Crash(crashes, n int, tend func(), args ...string) string {
 	b.Helper()
 	cmd, out := b.Start(args...)
 	over := make(chan error, 1)
 	go func() { over <- cmd.Wait() }()
 	for k := range crashes {
-		b.Until(fmt.Sprintf("before crash %d", k+1), 4*time.Minute, func() bool {
+		b.Until(fmt.Sprintf("enough jobs have begun for crash %d", k+1), 4*time.Minute, func() bool {
 			tend()
 			return b.Journal()["begins"] > n*k/crashes || len(over) > 0
 		})
 		b.Cluster("kill")
 		b.Cluster("start")
 	}
-	b.Until("all jobs have ended", 9*time.Minute, func() bool {
+	b.Until("the run has ended", 9*time.Minute, func() bool {
 		tend()
 		return len(over) > 0
 	})

@@ -11,10 +11,10 @@ import (
 	"gpurun/state"
 )
 
-// again is the command of a job that will be displaced. It exits immediately on its second run.
+// again is the command of a job that will be displaced. On its second run it exits immediately.
 const again = "'[ -e {name}.up ] && exit 0; echo $SLURM_JOB_ID >{name}.up; sleep 300'"
 
-// slurmFates are the rows in the table of verdicts that can happen to a job without GPUs.
+// slurmFates are fates of a running job, and of a job that no node can run.
 var slurmFates = []Fate{
 	{Job: `{name: hungry, memory: 60MiB, run: 'x=$(head -c 400000000 /dev/zero | tr "\0" x); echo ${#x}'}`, Want: []state.Phase{state.OOM}},
 	{Job: "{name: huge, gpus: 9, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "Requested node configuration is not available"},
@@ -22,8 +22,8 @@ var slurmFates = []Fate{
 		Job: "{name: limited, timeout: 1h, run: 'echo x >limited.up; sleep 300'}", Want: []state.Phase{state.Timeout}, Says: "(the time limit of slurm)",
 		Meet: func(b *Bench) {
 			b.Wait("limited.up")
-			id := b.JobID("limited") // its end must be after its start, which Slurm records in whole seconds
-			b.Until("slurm takes its end", time.Minute, func() bool { return exec.Command("scontrol", "update", "jobid="+id, "endtime=now").Run() == nil })
+			id := b.JobID("limited") // Slurm records whole seconds, and the end must be after the start
+			b.Until("Slurm accepts the end time", time.Minute, func() bool { return exec.Command("scontrol", "update", "jobid="+id, "endtime=now").Run() == nil })
 		},
 	},
 	{
@@ -38,13 +38,13 @@ var slurmFates = []Fate{
 		Meet: func(b *Bench) {
 			b.Wait("requeued.up")
 			id := b.JobID("requeued")
-			b.Command("scontrol", "update", "jobid="+id, "requeue=1") // gpurun forbids it
+			b.Command("scontrol", "update", "jobid="+id, "requeue=1") // gpurun submits with --no-requeue
 			b.Command("scontrol", "requeue", id)
 		},
 	},
 	{
 		Job: "{name: outer, retry: 1, run: " + again + "}", Want: []state.Phase{state.Lost, state.Succeeded}, Race: true,
-		Meet: func(b *Bench) { // Slurm also ends its keeper, which may have recorded the end before
+		Meet: func(b *Bench) { // Slurm also ends its keeper, perhaps before it has recorded the end
 			b.Kill("SLURM_JOB_ID="+b.Wait("outer.up"), func(args string) bool {
 				return strings.Contains(args, "__task") && !strings.HasSuffix(args, "keep")
 			})
@@ -59,7 +59,7 @@ var slurmWaiting = []Fate{
 		Meet: func(b *Bench) {
 			id := b.JobID("held")
 			b.Command("scontrol", "hold", id)
-			b.Until("the reason is shown", time.Minute, func() bool { return strings.Contains(b.Run("status"), "JobHeld") })
+			b.Until("status shows that the job is held", time.Minute, func() bool { return strings.Contains(b.Run("status"), "JobHeld") })
 			b.Command("scontrol", "release", id)
 		},
 	},
@@ -88,7 +88,7 @@ var slurmWaiting = []Fate{
 		Job: "{name: closed, gpus: 1, run: 'true'}", Want: []state.Phase{state.Succeeded},
 		Meet: func(b *Bench) {
 			b.Command(slurmSite.Shut[0]...)
-			b.Until("the reason is shown", time.Minute, func() bool { return strings.Contains(b.Run("status"), "PartitionDown") })
+			b.Until("status shows that the partition is down", time.Minute, func() bool { return strings.Contains(b.Run("status"), "PartitionDown") })
 			b.Command(slurmSite.Shut[1]...)
 		},
 	},
@@ -111,13 +111,13 @@ func TestRealDisplacedJobsSpendNoRetry(t *testing.T) {
 			b.Command("scontrol", "update", "nodename="+node, "state=down", "reason=test")
 		}),
 	}, Nothing, func(b *Bench) {
-		b.Until("the job of the node that is down is over", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["down"]) > 0 })
+		b.Until("job down has ended", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["down"]) > 0 })
 		tend()
 	})
 }
 
-// sbatch gets its own variables and does not wait, and a job gets the variables set by the site's
-// TaskProlog.
+// sbatch gets its SBATCH_ variables except SBATCH_WAIT, and a job gets the variables set by the
+// site's TaskProlog.
 func TestRealJobGetsSiteEnvironment(t *testing.T) {
 	b := slurmSite.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: a, gpus: 0, run: 'echo $SLURM_JOB_PARTITION $ZE_AFFINITY_MASK $LD_LIBRARY_PATH $MINE >is'}]\n")
 	for name, value := range map[string]string{"SBATCH_PARTITION": "urgent", "SBATCH_WAIT": "1", "LD_LIBRARY_PATH": "/mine", "MINE": "mine"} {
@@ -125,23 +125,22 @@ func TestRealJobGetsSiteEnvironment(t *testing.T) {
 	}
 	b.Says(b.Run("jobs.yaml"), "1 of 1 done")
 	if got := b.Read("is"); got != "urgent 0.1 /site:/mine mine" {
-		t.Errorf("the job had %q", got)
+		t.Errorf("the job's variables are %q", got)
 	}
 }
 
-// Slurm's expected start of an array's first task is shown as its estimate, in whatever time zone
-// gpurun runs.
+// gpurun shows Slurm's expected start of an array's first task, whatever gpurun's time zone.
 func TestRealExpectedStartIsShown(t *testing.T) {
 	b := slurmSite.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 4, timeout: 1m, run: \"true\"}]\n")
 	blockFor(b, "--time=30")
 	b.Setenv("TZ", "Asia/Tokyo")
 	cmd, _ := b.Start("jobs.yaml")
 	said := ""
-	few := func(n int) bool { // jobs that were ready later are in an array of their own
+	few := func(n int) bool { // jobs that were ready later have another array, with its own first task
 		arrays, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml/submits/*/answer"))
 		return n > 0 && n <= len(arrays)
 	}
-	b.Until("the first of the array has an estimate", 3*time.Minute, func() bool {
+	b.Until("status shows an estimate for the first task only", 3*time.Minute, func() bool {
 		said = b.Run("status")
 		return few(strings.Count(said, "; expected to start at "))
 	})
@@ -149,7 +148,7 @@ func TestRealExpectedStartIsShown(t *testing.T) {
 	_, at, _ := strings.Cut(out, `"expected": "`)
 	at, _, _ = strings.Cut(at, `"`)
 	if expected, err := time.Parse(time.RFC3339, at); !few(strings.Count(out, `"expected": "20`)) || err != nil || time.Until(expected).Abs() > time.Hour {
-		t.Errorf("programs get %s", out)
+		t.Errorf("wrong estimate in status --json:\n%s", out)
 	}
 	t.Log(said)
 	unblock(b)
@@ -158,18 +157,18 @@ func TestRealExpectedStartIsShown(t *testing.T) {
 	}
 }
 
-// Jobs that Slurm refuses fail immediately, with the reason and the fix on one line for all of
-// them. Jobs that it refuses only temporarily wait, and the reason is shown.
+// Jobs that Slurm refuses fail immediately, with one line for all of them: the reason and the fix.
+// Jobs that it refuses only temporarily wait, and gpurun shows why.
 func TestRealRefusedJobsFailWithReason(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits until it is submitted again")
+		t.Skip("waits for a resubmission")
 	}
 	const file = "settings: {engine: slurm, cluster: {poll: 1s%s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 0, retry: 2, run: 'true'}]\n"
 	b := slurmSite.New(t, fmt.Sprintf(file, `, extra: ["--licenses=nope"]`))
 	const why = "Invalid license specification (scontrol show licenses lists them)"
 	out, _, _ := strings.Cut(b.Run("jobs.yaml"), "3 failed with the same error")
 	if ends := b.Facts(state.KindEnd); len(ends["j1"]) != 1 || ends["j1"][0].Reason != "slurm: "+why || strings.Count(out, why) != 1 {
-		t.Errorf("it ended as %+v\n%s", ends, out)
+		t.Errorf("the jobs ended as %+v\n%s", ends, out)
 	}
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm refuses them: "+why)
 
@@ -187,7 +186,7 @@ func TestRealRefusedJobsFailWithReason(t *testing.T) {
 	const drained = "Required partition not available (inactive or drain)"
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm accepts no more jobs like these now, so gpurun would retry: "+drained)
 	cmd, said := b.Start("jobs.yaml")
-	b.Until("it says why it waits", time.Minute, func() bool {
+	b.Until("status shows why the jobs wait", time.Minute, func() bool {
 		return strings.Count(b.Run("status"), "slurm accepts no more jobs like these now: "+drained) > 0
 	})
 	b.Command("scontrol", "update", "partitionname=gpu", "state=up")

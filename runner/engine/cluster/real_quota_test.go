@@ -12,8 +12,8 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Quota checks that the user's other jobs in the cluster count, and that jobs have the names that
-// the user chose.
+// Quota checks that the user's other jobs in the cluster count, and that array names begin with
+// name_prefix.
 func (s *Site) Quota(t *testing.T) {
 	b := s.New(t, `
 settings: {engine: `+s.Engine+`, cluster: {poll: 2s, max_gpus_total: 3, name_prefix: lab}}
@@ -21,13 +21,13 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 `)
 	s.Take(b, "2")
 	cmd, out := b.Start("jobs.yaml")
-	b.Until("one has begun", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 1 })
-	b.Until("it says why the others wait", time.Minute, func() bool {
+	b.Until("one job has begun", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 1 })
+	b.Until("status shows why the other jobs wait", time.Minute, func() bool {
 		return strings.Contains(b.Run("status"), "your jobs on "+s.Engine+" already request 3 GPUs, and cluster.max_gpus_total is 3")
 	})
 	n, err := cluster.RequestedGPUs(s.Dialect, "root")
 	if err != nil || n != 3 || len(strings.Fields(b.Read("journal"))) != 1 {
-		t.Errorf("%v: jobs ask for %d GPUs, want 3; %d have begun, want 1", err, n, len(strings.Fields(b.Read("journal"))))
+		t.Errorf("jobs request %d GPUs, %v, want 3; %d have begun, want 1", n, err, len(strings.Fields(b.Read("journal"))))
 	}
 	rows, err := s.Dialect.List("root").Run()
 	var names []string
@@ -35,19 +35,19 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 		names = append(names, r.Name)
 	}
 	if all := strings.Join(names, " "); err != nil || strings.Count(all, "lab-j") != 1 || !strings.Contains(all, ".jobs-") {
-		t.Errorf("the cluster has %q, %v", names, err)
+		t.Errorf("the cluster lists %q, %v, want one lab-j….jobs-…", names, err)
 	}
 	s.Free(b)
-	b.Until("those that fit have begun", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 3 })
+	b.Until("three jobs have begun", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 3 })
 	b.Write("go", "")
 	_ = b.Finish(cmd)
 	b.Says(out.String(), "4 of 4 done")
 	if ran := len(strings.Fields(b.Read("journal"))); ran != 4 {
-		t.Errorf("%d ran, want 4", ran)
+		t.Errorf("%d jobs ran, want 4", ran)
 	}
 }
 
-// QuotaOfRuns checks that runs that start at the same time do not exceed their common quota.
+// QuotaOfRuns checks that concurrent runs do not exceed their common quota.
 func (s *Site) QuotaOfRuns(t *testing.T) {
 	const file = `
 settings: {engine: %s, cluster: {poll: 1s, max_gpus_total: 4}}
@@ -70,7 +70,7 @@ jobs: [{name: "j{i}", matrix: {i: "1..4"}, run: 'echo {i} >>%s.ran; until [ -e g
 			most = max(most, n)
 		}
 	}
-	b.Until("four have begun, and two runs say why theirs wait", 2*time.Minute, func() bool {
+	b.Until("four jobs have begun, and status of two runs shows why their jobs wait", 2*time.Minute, func() bool {
 		look()
 		waits := 0
 		for _, name := range []string{"a", "b", "c"} {
@@ -79,7 +79,7 @@ jobs: [{name: "j{i}", matrix: {i: "1..4"}, run: 'echo {i} >>%s.ran; until [ -e g
 		return ran() == 4 && waits >= 2
 	})
 	b.Write("go", "")
-	b.Until("all have run", 3*time.Minute, func() bool {
+	b.Until("all jobs have begun", 3*time.Minute, func() bool {
 		look()
 		return ran() == 12
 	})
@@ -88,18 +88,18 @@ jobs: [{name: "j{i}", matrix: {i: "1..4"}, run: 'echo {i} >>%s.ran; until [ -e g
 		b.Says(outs[i].String(), "4 of 4 done")
 	}
 	if most > 4 {
-		t.Errorf("they asked for %d GPUs", most)
+		t.Errorf("the runs requested %d GPUs, want at most 4", most)
 	}
 }
 
-// Exec checks that a command runs unchanged on GPUs of the cluster, with its input and exit status,
-// once the quota permits.
+// Exec checks that exec runs a command unchanged on GPUs of the cluster, with its stdin and exit
+// status, once the quota permits.
 func (s *Site) Exec(t *testing.T) {
 	b := s.New(t, "jobs: []")
 	s.Take(b, "1")
 	huge, said := b.Start("exec", "--engine", s.Engine, "-g", "9", "--", "true")
 	if _ = b.Finish(huge); huge.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), s.Engine+": ") {
-		t.Errorf("what no node has: exit status %d, %q", huge.ProcessState.ExitCode(), said)
+		t.Errorf("with more GPUs than any node has: exit status %d, %q", huge.ProcessState.ExitCode(), said)
 	}
 	args := []string{"exec", "--engine", s.Engine, "--poll", "1s", "-g", "2", "--max-gpus"}
 	name := "$" + s.JobName
@@ -110,7 +110,7 @@ func (s *Site) Exec(t *testing.T) {
 	shell := *b
 	shell.Binary = "/bin/sh"
 	cmd, out = shell.Start("-c", "echo 'it ran' | "+b.Binary+" "+strings.Join(args, " ")+" 2 -- cat 2>said")
-	b.Until("it says why it waits", time.Minute, func() bool { // the previous one may still be listed
+	b.Until("exec shows why it waits", time.Minute, func() bool { // once the previous command is no longer listed
 		return strings.Contains(b.Read("said"), "waiting: your jobs on "+s.Engine+" already request 1 GPU, and --max-gpus is 2")
 	})
 	s.Free(b)
@@ -119,7 +119,7 @@ func (s *Site) Exec(t *testing.T) {
 	}
 }
 
-// ExecEnded checks that SIGTERM also ends a running or waiting command in the cluster.
+// ExecEnded checks that SIGTERM to exec also ends its running or waiting command in the cluster.
 func (s *Site) ExecEnded(t *testing.T) {
 	for _, name := range []string{"runs", "waits"} {
 		t.Run(name, func(t *testing.T) {
@@ -131,16 +131,16 @@ func (s *Site) ExecEnded(t *testing.T) {
 			cmd, out := b.Start("exec", "--engine", s.Engine, "-g", "1", "--", "sh", "-c", "echo x >up; sleep 300")
 			b.Cleanup(func() {
 				if t.Failed() {
-					t.Logf("it said %s; left: %s", out, s.Left())
+					t.Logf("exec printed %s; the cluster lists %s", out, s.Left())
 				}
 			})
-			if b.Until("it is listed", time.Minute, func() bool { return s.left() > 0 }); name == "runs" {
+			if b.Until("the cluster lists the command", time.Minute, func() bool { return s.left() > 0 }); name == "runs" {
 				b.Wait("up")
 			}
 			_ = cmd.Process.Signal(unix.SIGTERM)
-			b.Until("it has ended", time.Minute, func() bool { return Exited(cmd) && s.Left() == "" })
+			b.Until("exec and its command have ended", time.Minute, func() bool { return Exited(cmd) && s.Left() == "" })
 			if _ = b.Finish(cmd); cmd.ProcessState.ExitCode() == 0 {
-				t.Errorf("exit status 0\n%s", out)
+				t.Errorf("exit status 0 after SIGTERM\n%s", out)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"gpurun/state"
 )
 
-// MultiSeed checks that an example runs unchanged, partly on this host and partly on the cluster,
-// with one ledger.
+// MultiSeed checks that an example runs unchanged on the cluster, and that runs on this host and on
+// the cluster share one ledger.
 func (s *Site) MultiSeed(t *testing.T) {
 	text, err := os.ReadFile("../../../jobs/multi_seed.yaml")
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Site) MultiSeed(t *testing.T) {
 	b.Says(b.Run("jobs.yaml"), "8 of 8 done")
 }
 
-// Pruned checks that a job that is pruned is cancelled through the cluster, is not a failure, and
-// does not run again.
+// Pruned checks that a pruned job leaves the cluster, does not count as failed, and does not run
+// again.
 func (s *Site) Pruned(t *testing.T) {
 	b := s.New(t, "settings: "+s.settings("1s")+`
 jobs:
@@ -48,18 +48,18 @@ jobs:
 	b.Says(b.Run("jobs.yaml"), "3 of 3 done")
 	f := b.Facts(state.KindEnd)["t-1"]
 	if len(f) != 1 || f[0].State != state.Pruned || !strings.HasPrefix(f[0].Reason, "acc was 0.1 up to step 2") {
-		t.Fatalf("it ended as %+v", f)
+		t.Fatalf("t-1 ended as %+v", f)
 	}
-	b.Until("the cluster no longer has it", time.Minute, func() bool { return s.left() == 0 })
+	b.Until("the cluster is empty", time.Minute, func() bool { return s.left() == 0 })
 	b.Says(b.Run("jobs.yaml"), "3 of 3 done")
 	b.Says(b.Run("status"), "1 pruned: t-1")
 	if ran := b.Read("ran-1"); ran != "start" {
-		t.Errorf("it ran again: %q", ran)
+		t.Errorf("t-1 ran again: %q", ran)
 	}
 }
 
-// History checks that a job's node, cluster ID and queue time are recorded, and that it held its
-// GPUs from its beginning to its end. Until the file go exists, the cluster is full.
+// History checks that a job's node, cluster ID and queue time are recorded, and that its GPU hours
+// count from its beginning to its end.
 func (s *Site) History(t *testing.T) {
 	b := s.New(t, "settings: "+s.settings("1s")+"\njobs: [{name: a, gpus: 2, run: sleep 2}]\n")
 	s.Before(b)
@@ -70,11 +70,11 @@ func (s *Site) History(t *testing.T) {
 	_ = b.Finish(cmd)
 	f := b.Facts(state.KindEnd)["a"]
 	if len(f) != 1 || f[0].State != state.Succeeded || f[0].JobID != id || f[0].Host == "" || len(f[0].GPUs) != 2 || f[0].Began.IsZero() {
-		t.Fatalf("it ended as %+v\n%s", f, out)
+		t.Fatalf("a ended as %+v\n%s", f, out)
 	}
 	node, ran := f[0].Host, f[0].Time.Sub(f[0].Began)
 	if queued := f[0].Began.Sub(b.Facts(state.KindStart)["a"][0].Time); queued <= 0 || ran < 2*time.Second || ran > 10*time.Second {
-		t.Errorf("queued for %v, ran for %v", queued, ran)
+		t.Errorf("queued for %v, ran for %v, want more than 0, and 2s to 10s", queued, ran)
 	}
 	b.Says(strings.Join(strings.Fields(b.Run("history", "a")), " "), id+" "+node+" 20")
 	b.Says(b.Run("history", "a", "--json"), `"host": "`+node+`"`)
@@ -119,14 +119,15 @@ func (s *Site) Sweep(t *testing.T) {
 			others = max(others, f.Began.Sub(is.Begun).Abs(), f.Time.Sub(is.Over).Abs())
 		}
 	}
-	t.Logf("the ledger differs from the journal by %v at most, from what the cluster tells of %d jobs by %v", own, checked, others)
-	if own > time.Second || others > 2*time.Second || checked < n/2 { // the cluster's unit is a second
-		t.Error("they disagree")
+	t.Logf("the ledger differs from the jobs' journal by %v at most, and from the cluster's records of %d jobs by %v", own, checked, others)
+	if own > time.Second || others > 2*time.Second || checked < n/2 { // the cluster records whole seconds
+		t.Error("the records disagree, or the cluster has too few")
 	}
 }
 
-// Thousands checks that thousands of jobs are submitted in a few calls, and cost next to nothing
-// while they wait. No job may start in this test, because the nodes share the controller's cores.
+// Thousands checks that thousands of jobs are submitted in few calls and listed in few rows, and
+// measures what they cost while they wait. No job may start in this test, because the nodes share the
+// controller's cores.
 func (s *Site) Thousands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a measurement")
@@ -138,12 +139,12 @@ func (s *Site) Thousands(t *testing.T) {
 	controller := s.PID(b)
 	began, was := time.Now(), spent(controller)
 	cmd, _ := b.Start("jobs.yaml")
-	b.Until("all are submitted", 2*time.Minute, func() bool { // Facts would use one of two cores
+	b.Until("all jobs are submitted", 2*time.Minute, func() bool { // parsing with Facts would keep a core busy
 		return strings.Count(b.Read(".gpurun/jobs.yaml/ledger.jsonl"), `"kind":"queued"`) >= n
 	})
 	last, queued := began, b.Facts(state.KindQueued)
 	if len(queued) != n {
-		t.Fatalf("%d jobs are queued", len(queued))
+		t.Fatalf("%d jobs are queued, want %d", len(queued), n)
 	}
 	for _, q := range queued {
 		if q[0].JobID == "" {
@@ -165,14 +166,14 @@ func (s *Site) Thousands(t *testing.T) {
 	rows, err := s.Dialect.List("root").Run()
 	t.Logf("a list: %v, %d rows", time.Since(began).Round(time.Millisecond), len(rows))
 	if err != nil || len(rows) > n/50 {
-		t.Errorf("a list has %d rows for %d jobs that are alike: %v", len(rows), n, err)
+		t.Errorf("a list has %d rows for %d similar jobs: %v", len(rows), n, err)
 	}
 	began = time.Now()
 	_ = cmd.Process.Signal(os.Interrupt)
-	b.Until("it asks what to do", time.Minute, func() bool { return Exited(cmd) || strings.Contains(b.Run("status"), "stop") })
+	b.Until("the run is stopping", time.Minute, func() bool { return Exited(cmd) || strings.Contains(b.Run("status"), "stop") })
 	_ = cmd.Process.Signal(os.Interrupt)
 	_ = b.Finish(cmd)
-	t.Logf("taken back in %.1f s", time.Since(began).Seconds())
+	t.Logf("withdrawn in %.1f s", time.Since(began).Seconds())
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := os.ReadFile(filepath.Join(b.Dir, ".gpurun/jobs.yaml/run.log"))
@@ -182,11 +183,11 @@ func (s *Site) Thousands(t *testing.T) {
 	b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" })
 }
 
-// ControllerKilled crashes the controller while jobs begin and end, so that it may forget or repeat
-// events. Every job must end once, and none may run twice at a time.
+// ControllerKilled crashes the controller while jobs begin and end, so it may forget or repeat events.
+// Every job must succeed once, and its attempts must not overlap.
 func (s *Site) ControllerKilled(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a task that the cluster forgot is given up after two minutes of silence")
+		t.Skip("a task that the cluster has forgotten counts as lost only after two minutes of silence")
 	}
 	n := 20 * *Crashes
 	b := s.New(t, Journalled(s.settings("2s"), n, "gpus: 1", "1"))
@@ -200,17 +201,17 @@ func (s *Site) ControllerKilled(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d crashes of the controller, %d jobs: %d began again; submitted again because %v", *Crashes, n, again, why)
+	t.Logf("%d crashes of the controller, %d jobs: %d additional begins; reasons for resubmission: %v", *Crashes, n, again, why)
 	if t.Failed() {
 		t.Log(out)
 	}
 }
 
-// Ghost checks that a job that is listed as running, but was begun by no node, is submitted again,
-// and that the first submission does not begin either when its node recovers.
+// Ghost checks that gpurun resubmits a job that the cluster lists as running but no node has begun.
+// The first submission must not run the job when its node recovers.
 func (s *Site) Ghost(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes more than two minutes")
+		t.Skip("waits for more than two minutes until the job counts as not started")
 	}
 	b := s.New(t, "")
 	b.Write("node", fmt.Sprintf("#!/bin/sh\ncd %q\n[ -e a ] && mkdir hung && { trap 'echo late >>journal; exec %[2]q \"$@\"' TERM; sleep 600 & wait; }\nexec %[2]q \"$@\"\n", b.Dir, b.Binary))
@@ -226,8 +227,8 @@ jobs:
 `, s.Engine, filepath.Join(b.Dir, "node")))
 	began := time.Now()
 	out := b.Run("jobs.yaml")
-	t.Logf("it took %.0f s", time.Since(began).Seconds())
-	b.Until("the first is over", time.Minute, func() bool { return s.Left() == "" })
+	t.Logf("the run took %.0f s", time.Since(began).Seconds())
+	b.Until("the first submission has ended", time.Minute, func() bool { return s.Left() == "" })
 	ends := b.Facts(state.KindEnd)["b"]
 	if ran := b.Read("journal"); ran != "a\nlate\nb" && ran != "a\nb\nlate" || len(ends) != 2 ||
 		!strings.Contains(ends[0].Uncharged, s.Engine+" listed it as running on ") || ends[1].State != state.Succeeded {
@@ -235,8 +236,9 @@ jobs:
 	}
 }
 
-// RunnerKilled checks that a run that is killed at any moment finds its jobs again, even just after
-// a request to hold, release, throttle or withdraw some. Jobs held by an earlier run must continue.
+// RunnerKilled checks that after a run was killed at any moment, the next one finds its jobs again,
+// even just after a command to hold, release, throttle or withdraw some. Jobs that the killed run
+// held must run, too.
 func (s *Site) RunnerKilled(t *testing.T) {
 	n := 4 * *Kills
 	for _, tt := range []struct {
@@ -253,9 +255,9 @@ func (s *Site) RunnerKilled(t *testing.T) {
 			b := s.New(t, Journalled(strings.Replace(s.settings("2s"), "{", "{"+tt.limit, 1), n, "gpus: 0", "0.5"))
 			out := b.KillRunners(*Kills, tt.meanwhile, "jobs.yaml")
 			if again := b.Once(n); again > 0 {
-				t.Errorf("%d began again", again)
+				t.Errorf("%d additional begins, want 0", again)
 			}
-			b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" }) // the cluster learns of an end later than the run
+			b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" }) // the run learns of an end earlier than the cluster
 			t.Logf("%d kills of the runner, %d jobs", *Kills, n)
 			if t.Failed() {
 				t.Log(out)
@@ -264,8 +266,8 @@ func (s *Site) RunnerKilled(t *testing.T) {
 	}
 }
 
-// ControllerGone checks that ends while the controller is gone are recorded immediately, and that
-// jobs that could not be submitted are submitted when it is back.
+// ControllerGone checks that the run records ends while the controller is down, and submits the
+// remaining jobs when it is back.
 func (s *Site) ControllerGone(t *testing.T) {
 	b := s.New(t, "settings: "+s.settings("1s")+`
 jobs:
@@ -279,15 +281,15 @@ jobs:
 	began := time.Now()
 	b.Write("go", "")
 	b.Until("a has ended", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
-	b.Until("it says what is wrong", time.Minute, func() bool {
+	b.Until("status shows the outage", time.Minute, func() bool {
 		said := b.Run("status")
 		return strings.Contains(said, s.Engine+": ") || strings.Contains(said, s.Engine+" does not answer")
 	})
 	time.Sleep(*Outage - time.Since(began))
 	b.Cluster("start")
 	_ = b.Finish(cmd)
-	if again := strings.Count(out.String(), "running jobs continue"); again > 2 { // one for the list, one for b
-		t.Errorf("it said %d times what is wrong:\n%s", again, out)
+	if again := strings.Count(out.String(), "running jobs continue"); again > 2 { // for the list and for the submission of b
+		t.Errorf("reported the outage %d times, want at most 2:\n%s", again, out)
 	}
 	b.Says(out.String(), "2 of 2 done")
 	if ran := b.Read("journal"); ran != "a\nb" {
@@ -295,8 +297,8 @@ jobs:
 	}
 }
 
-// Hangs checks that while the controller, or one of its commands, hangs, the view continues and
-// reports it, and Ctrl-C works.
+// Hangs checks that if the controller or the cluster's commands hang, status reports it, and Ctrl-C
+// ends the run.
 func (s *Site) Hangs(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -318,47 +320,47 @@ jobs:
   - {name: b, needs: a, gpus: 0, run: "true"}
 `)
 			for _, c := range s.Commands {
-				b.First(c, "[ -e hang ] && { while [ -e hang ]; do sleep 0.1; done; exit 1; }") // and has no effect later
+				b.First(c, "[ -e hang ] && { while [ -e hang ]; do sleep 0.1; done; exit 1; }") // after the hang, the command fails without an effect
 			}
 			cmd, out := b.Start("jobs.yaml")
 			b.Wait("up")
 			tt.hang(b)
-			b.Write("go", "") // the submission of b gets no answer
-			b.Until("it says why it waits", time.Minute, func() bool { return strings.Contains(b.Run("status"), s.Engine+" does not answer") })
+			b.Write("go", "") // a ends, and the submission of b hangs
+			b.Until("status shows that the cluster does not answer", time.Minute, func() bool { return strings.Contains(b.Run("status"), s.Engine+" does not answer") })
 			began := time.Now()
 			_ = cmd.Process.Signal(unix.SIGINT)
 			_ = cmd.Process.Signal(unix.SIGINT)
 			b.Until("a has ended", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
 			_ = cmd.Process.Signal(unix.SIGINT)
-			b.Until("it has ended", time.Minute, func() bool { return Exited(cmd) })
+			b.Until("the run has ended", time.Minute, func() bool { return Exited(cmd) })
 			if d := time.Since(began); d > 20*time.Second {
-				t.Errorf("Ctrl-C took %v\n%s", d, out)
+				t.Errorf("the run ended %v after Ctrl-C, want at most 20s\n%s", d, out)
 			}
 			_ = os.Remove(filepath.Join(b.Dir, "hang"))
 		})
 	}
 }
 
-// TakenBack checks that withdrawn tasks leave even a busy cluster, and that a run reports tasks
-// that it could not withdraw. Nothing may start in the meantime.
+// TakenBack checks that withdrawn tasks leave even a busy cluster, and that a run reports tasks that
+// it could not withdraw, with a command that cancels them.
 func (s *Site) TakenBack(t *testing.T) {
 	submit, cancel := s.Commands[0], s.Commands[2]
 	const fails = `echo x >>asked; echo "the controller is busy" >&2; exit 1`
 	for _, tt := range []struct {
 		name          string
 		command, does string // shell command to run first
-		when          string // file that shows when to stop the run; "" once all jobs are queued
-		leave         bool   // send two more signals when all of its jobs have ended
+		when          string // stop the run when this file exists; "" for when all jobs are queued
+		leave         bool   // send two more signals when the run waits only for the cluster
 		says          string
 	}{
-		{name: "at once"},
-		{name: "busy", command: cancel, does: "touch asked; [ $(wc -l <asked) -lt 2 ] && { " + fails + "; }"},
-		{name: "while it submits", command: submit, does: "echo x >asked; sleep 2", when: "asked"},
+		{name: "immediately"},
+		{name: "after an error", command: cancel, does: "touch asked; [ $(wc -l <asked) -lt 2 ] && { " + fails + "; }"},
+		{name: "during a submission", command: submit, does: "echo x >asked; sleep 2", when: "asked"},
 		{
-			name: "left", command: cancel, does: "[ -e now ] || sleep 30", leave: true,
+			name: "interrupted", command: cancel, does: "[ -e now ] || sleep 30", leave: true,
 			says: s.Engine + " has not confirmed the cancellation of 40 jobs of this batch (no response yet)",
 		},
-		{name: "in vain", command: cancel, does: "[ -e now ] || { " + fails + "; }", says: s.Engine + " has not confirmed the cancellation of 40 jobs of this batch (" + cancel + ": the controller is busy)"},
+		{name: "without success", command: cancel, does: "[ -e now ] || { " + fails + "; }", says: s.Engine + " has not confirmed the cancellation of 40 jobs of this batch (" + cancel + ": the controller is busy)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := s.New(t, "settings: "+s.settings("1s")+`
@@ -373,9 +375,9 @@ jobs:
 			if tt.when != "" {
 				b.Wait(tt.when)
 			} else {
-				b.Until("all are queued", time.Minute, func() bool { return len(b.Facts(state.KindQueued)) == 40 })
+				b.Until("all jobs are queued", time.Minute, func() bool { return len(b.Facts(state.KindQueued)) == 40 })
 			}
-			began, limit := time.Now(), 25*time.Second // commands hang for longer
+			began, limit := time.Now(), 25*time.Second // shorter than the limit of commands
 			_ = cmd.Process.Signal(unix.SIGINT)
 			if tt.leave {
 				b.Until("the run is over", time.Minute, func() bool { return len(b.Facts(state.KindOver)) > 0 })
@@ -385,7 +387,7 @@ jobs:
 			}
 			_ = b.Finish(cmd)
 			if took := time.Since(began); took > limit {
-				t.Errorf("it ended after %v", took)
+				t.Errorf("the run ended after %v, want at most %v", took, limit)
 			}
 			if tt.says != "" {
 				b.Says(out.String(), tt.says)
@@ -394,10 +396,10 @@ jobs:
 				byHand, _, _ = strings.Cut(byHand, "\n")
 				b.Command("sh", "-c", byHand)
 			} else if strings.Contains(out.String(), "cancel them") {
-				t.Errorf("it says %s", out)
+				t.Errorf("the run reports unconfirmed cancellations:\n%s", out)
 			}
 			if tt.when != "" {
-				b.Until("it was accepted", time.Minute, func() bool {
+				b.Until("the cluster has accepted the submission", time.Minute, func() bool {
 					answers, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml/submits/*/answer"))
 					return len(answers) > 0 && b.Read(strings.TrimPrefix(answers[0], b.Dir)) != ""
 				})
@@ -407,18 +409,18 @@ jobs:
 	}
 }
 
-// Lagging checks that every job runs once while the files written by nodes are seen late and the
-// runner is killed, and that the cluster's report is not trusted before the record is seen.
+// Lagging checks that every job runs once even if the runner sees the nodes' files late and is killed
+// repeatedly. The runner must not trust the cluster's report before it sees the record.
 func (s *Site) Lagging(t *testing.T) {
 	n := 2 * *Kills
 	b := s.New(t, Journalled(s.settings("1s"), n, "gpus: 0", "0.5")+"  - {name: fails, gpus: 0, run: exit 3}\n")
 	b.Lagging()
 	out := b.KillRunners(*Kills, nil, "jobs.yaml")
 	if again := b.Once(n); again > 0 {
-		t.Errorf("%d began again", again)
+		t.Errorf("%d additional begins, want 0", again)
 	}
 	for _, e := range b.Facts(state.KindEnd)["fails"] {
-		if e.Uncharged == "" && (e.State != state.Failed || e.ExitCode == nil || *e.ExitCode != 3) { // otherwise, a run was killed before it submitted the job
+		if e.Uncharged == "" && (e.State != state.Failed || e.ExitCode == nil || *e.ExitCode != 3) { // an uncharged attempt was never submitted, because its run was killed before
 			t.Errorf("fails ended as %+v", e)
 		}
 	}
@@ -428,33 +430,33 @@ func (s *Site) Lagging(t *testing.T) {
 	}
 }
 
-// LateRecord checks that the cluster's report of an end is not trusted while the job's record may
-// still be unseen: a failed job is not lost, and a successful one does not run again although its
-// node fails.
+// LateRecord checks that gpurun does not trust the cluster's report of an end while it may not see the
+// job's record yet. A failed job must not count as lost, and a successful one must not run again if
+// its node fails.
 func (s *Site) LateRecord(t *testing.T) {
 	const job = `{name: %s, gpus: 0, retry: 0, run: 'echo %[1]s >>journal; echo $(ps -o ppid= -p $PPID) ${SLURMD_NODENAME:-here} >%[1]s.up; until [ -e go ]; do sleep 0.1; done; exit %d'}`
 	b := s.New(t, "settings: "+s.settings("1s")+"\njobs:\n  - "+fmt.Sprintf(job, "fails", 3)+"\n  - "+fmt.Sprintf(job, "done", 0)+"\n")
 	b.Lagging()
 	cmd, out := b.Start("jobs.yaml")
 	b.Wait("fails.up")
-	b.Until("the run has read both records", time.Minute, func() bool { return len(b.Facts(state.KindRunning)) == 2 })
+	b.Until("the run sees that both jobs are running", time.Minute, func() bool { return len(b.Facts(state.KindRunning)) == 2 })
 	var outer int
 	var node string
 	if _, err := fmt.Sscan(b.Wait("done.up"), &outer, &node); err != nil {
 		t.Fatal(err)
 	}
-	_ = unix.Kill(outer, unix.SIGSTOP) // its node has not ended it when the node fails
+	_ = unix.Kill(outer, unix.SIGSTOP) // so the task is still running for the cluster when its node fails
 	b.Cleanup(func() { _ = unix.Kill(outer, unix.SIGCONT) })
 	b.Write("go", "")
 	id := b.Facts(state.KindStart)["done"][0].UniID
-	b.Until("done has ended, and fails is over", time.Minute, func() bool {
+	b.Until("done has a record, and the task of fails has ended", time.Minute, func() bool {
 		return strings.Contains(b.Read(".gpurun/jobs.yaml/attempts/"+id+"/status"), `"state":"ended","uni_id":"`+id) && s.left() == 1
 	})
 	s.Fail(b, node)
 	_ = b.Finish(cmd)
 	ends := b.Facts(state.KindEnd)
 	if f, d := ends["fails"], ends["done"]; len(f) != 1 || f[0].State != state.Failed || len(d) != 1 || d[0].State != state.Succeeded {
-		t.Errorf("they ended as %+v and %+v\n%s", f, d, out)
+		t.Errorf("fails ended as %+v, done as %+v\n%s", f, d, out)
 	}
 	if ran := strings.Fields(b.Read("journal")); len(ran) != 2 {
 		t.Errorf("ran %q", ran)
@@ -466,11 +468,11 @@ func (s *Site) LateRecord(t *testing.T) {
 func (s *Site) LateOutput(t *testing.T) {
 	b := s.New(t, "settings: "+s.settings("1s")+"\njobs: [{name: a, gpus: 0, outputs: [out], run: 'true'}]\n")
 	cmd, out := b.Start("jobs.yaml")
-	b.Until("it has ended on its node", time.Minute, func() bool {
+	b.Until("the job has ended on its node", time.Minute, func() bool {
 		q := b.Facts(state.KindStart)["a"]
 		return len(q) > 0 && strings.Contains(b.Read(".gpurun/jobs.yaml/attempts/"+q[0].UniID+"/status"), `"state":"ended","uni_id":"`+q[0].UniID)
 	})
-	time.AfterFunc(3*time.Second, func() { b.Write("out", "") }) // the run has looked for it by then
+	time.AfterFunc(3*time.Second, func() { b.Write("out", "") }) // by then, the run has looked for the output
 	_ = b.Finish(cmd)
 	b.Says(out.String(), "1 of 1 done")
 }

@@ -17,7 +17,7 @@ import (
 	"gpurun/state"
 )
 
-// A Site is a real cluster, with the names and commands specific to it.
+// A Site is a real cluster, with its specific names and commands.
 type Site struct {
 	Engine   string
 	Folder   string // the folder with testdata/cluster.sh
@@ -31,23 +31,23 @@ type Site struct {
 	Tend     func()      // makes all nodes accept jobs
 	JobName  string      // variable with a job's name
 
-	Take func(b *Bench, gpus string) // takes GPUs like a user without gpurun
-	Free func(b *Bench)              // releases those GPUs
+	Take func(b *Bench, gpus string) // occupies GPUs with a job named "blocker" that was submitted without gpurun
+	Free func(b *Bench)              // ends that job
 
 	Before, After func(b *Bench)                 // prevent jobs with a GPU from starting, and allow it
-	Fail          func(b *Bench, node string)    // makes the cluster report that job "done" failed on a node, before its record is seen
+	Fail          func(b *Bench, node string)    // makes the cluster report that job "done" failed on a node
 	Told          func(b *Bench) map[string]Told // the cluster's records of past tasks, by their names
 	Submit        []string                       // command that submits a script with two GPUs and one CPU
-	Limit, Warn   []string                       // arguments for a time limit of a few minutes at most, with a warning before its end; command that warns a job
+	Limit, Warn   []string                       // arguments for a time limit of a few minutes at most, with a warning before its end; command that warns a job now, or nil
 	Keys          string                         // additional keys in the setting cluster, for Running
-	Running       []Fate                         // fates of a running job, in addition to Usual,
-	Queued        []Fate                         // of a waiting job,
-	Still         []Fate                         // and of a suspended job
+	Running       []Fate                         // fates of a running job, in addition to Usual
+	Queued        []Fate                         // fates of a waiting job
+	Still         []Fate                         // fates of a suspended job
 	Long          []string                       // tests to skip with -short
 }
 
-// New creates a bench on an idle cluster, if this engine is to be tested, and leaves the cluster
-// idle.
+// New empties the cluster and creates a bench on it. It skips the test unless GPURUN_ENGINES names
+// the engine. The test's cleanup empties the cluster again.
 func (s *Site) New(t *testing.T, file string) *Bench {
 	t.Helper()
 	if !slices.Contains(strings.Fields(os.Getenv("GPURUN_ENGINES")), s.Engine) {
@@ -81,8 +81,8 @@ func (s *Site) listed() string {
 	return strings.TrimSpace(string(out))
 }
 
-// Left returns the waiting and running jobs. A job that is over is completing for Slurm until its
-// node has said so, and a busy node is asked again only after a minute.
+// Left returns the lines of waiting and running tasks. It omits those that Slurm lists as completing:
+// they are over, but if their node is busy, Slurm asks it again only after a minute.
 func (s *Site) Left() string {
 	left := ""
 	for line := range strings.Lines(s.listed()) {
@@ -93,7 +93,7 @@ func (s *Site) Left() string {
 	return strings.TrimSpace(left)
 }
 
-// left returns the number of these tasks.
+// left returns the number of lines of Left.
 func (s *Site) left() (n int) {
 	for line := range strings.Lines(s.Left()) {
 		if line = strings.TrimSpace(line); line != "" && line[0] >= '0' && line[0] <= '9' {
@@ -125,8 +125,8 @@ type Fate struct {
 	Meet func(b *Bench)
 	Want []state.Phase
 	Free bool   // the first attempt spends no retry
-	Race bool   // the first attempt may or may not spend a retry
-	Says string // reason of the last end
+	Race bool   // any attempt may or may not spend a retry
+	Says string // part of the reason of the last end
 }
 
 // name returns the name of a fate's job.
@@ -164,7 +164,7 @@ func (s *Site) Meet(t *testing.T, keys string, all []Fate, before, after func(b 
 			same = same && got[i].State == f.Want[i] && (f.Race || (got[i].Uncharged != "") == (f.Free && i == 0))
 		}
 		if !same || !strings.Contains(got[len(got)-1].Reason, f.Says) {
-			t.Errorf("%s ended as %+v, want %v, and that it says %q", f.name(), got, f.Want, f.Says)
+			t.Errorf("%s ended as %+v, want %v and a reason with %q", f.name(), got, f.Want, f.Says)
 		}
 	}
 	if t.Failed() {
@@ -205,28 +205,28 @@ func (s *Site) standStill(b *Bench, name string) (pid int) {
 		b.Fatal(err)
 	}
 	b.Command(append(s.Suspend[0], b.JobID(name))...)
-	b.Until(name+" stands still", time.Minute, func() bool { return in(pid, still) })
+	b.Until(name+" is stopped", time.Minute, func() bool { return in(pid, still) })
 	return pid
 }
 
-// Suspended checks that a suspended job stops, is shown as suspended, and continues later, and
-// checks the other fates of suspended jobs.
+// Suspended checks that a suspended job stops, is shown as suspended, and continues when it is
+// resumed. It also checks the site's fates of suspended jobs.
 func (s *Site) Suspended(t *testing.T) {
 	s.Meet(t, "", append(s.Still, Fate{
 		Job: "{name: suspended, run: 'echo $$ >{name}.up; until [ -e go ]; do sleep 0.1; done'}", Want: []state.Phase{state.Succeeded},
 		Meet: func(b *Bench) {
 			pid := s.standStill(b, "suspended")
-			b.Until("it says so", time.Minute, func() bool { return strings.Contains(b.Run("status"), "suspended by the cluster") })
+			b.Until("status shows the suspension", time.Minute, func() bool { return strings.Contains(b.Run("status"), "suspended by the cluster") })
 			b.Command(append(s.Suspend[1], b.JobID("suspended"))...)
-			b.Until("it goes on", time.Minute, func() bool { return !in(pid, still) })
-			b.Until("it says no more", time.Minute, func() bool { return !strings.Contains(b.Run("status"), "suspended by the cluster") })
+			b.Until("the job continues", time.Minute, func() bool { return !in(pid, still) })
+			b.Until("status no longer shows the suspension", time.Minute, func() bool { return !strings.Contains(b.Run("status"), "suspended by the cluster") })
 			b.Write("go", "")
 		},
 	}), Nothing, Nothing)
 }
 
-// NotShared checks that a node that cannot see the state folder, or gpurun in it, ends the run with
-// a single error that names the node and the fix, and that no job has failed.
+// NotShared checks that the run ends if a node cannot see the state folder, or gpurun in it. A single
+// error must give the fix, and no job may count as failed.
 func (s *Site) NotShared(t *testing.T) {
 	for _, tt := range []struct{ missing, says string }{
 		{"submits/*", "cannot see the state folder: keep the job file or --state-dir on a file system shared by all nodes"},
@@ -240,7 +240,7 @@ func (s *Site) NotShared(t *testing.T) {
 				b.JobID(fmt.Sprint("j", i+1))
 			}
 			found, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml", tt.missing))
-			for i, path := range found { // of several arrays, if some jobs were ready later
+			for i, path := range found { // several if some jobs were ready later and have another array
 				if err := os.Rename(path, filepath.Join(b.Dir, fmt.Sprint("hidden", i))); err != nil {
 					t.Fatal(err)
 				}
@@ -248,7 +248,7 @@ func (s *Site) NotShared(t *testing.T) {
 			s.After(b)
 			_ = b.Finish(cmd)
 			if n := strings.Count(out.String(), tt.says); n != 1 || cmd.ProcessState.ExitCode() != 4 || strings.Contains(out.String(), "failed") {
-				t.Errorf("exit status %d, and %d times %q:\n%s", cmd.ProcessState.ExitCode(), n, tt.says, out)
+				t.Errorf("exit status %d, want 4; %d errors %q, want 1:\n%s", cmd.ProcessState.ExitCode(), n, tt.says, out)
 			}
 			b.Says(b.Run("jobs.yaml"), "4 of 4 done")
 		})

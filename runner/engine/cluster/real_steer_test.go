@@ -27,18 +27,18 @@ func (s *Site) held(b *Bench) bool {
 	return !slices.ContainsFunc(s.rows(b), func(r cluster.Row) bool { return r.State == cluster.Pending })
 }
 
-// passes waits until the cluster has run a job submitted without gpurun, which shows that it has
-// considered all jobs.
+// passes waits until the cluster runs a new job submitted without gpurun, so it has considered all
+// earlier jobs.
 func (s *Site) passes(b *Bench) {
 	b.Helper()
 	s.Take(b, "1")
-	b.Until("another job runs", time.Minute, func() bool {
+	b.Until("the job without gpurun is running", time.Minute, func() bool {
 		return slices.ContainsFunc(s.rows(b), func(r cluster.Row) bool { return r.Name == "blocker" && r.State == cluster.Runs })
 	})
 	s.Free(b)
 }
 
-// waits returns a job file whose jobs write their names to the journal, and then wait for NAME.go.
+// waits returns a job file with jobs that write their names to the journal and then wait for NAME.go.
 func (s *Site) waits(keys, names string) string {
 	text := "settings: {engine: " + s.Engine + ", cluster: {poll: 1s}" + keys + "}\ndefaults: {gpus: 0, retry: 0}\njobs:\n"
 	for name := range strings.SplitSeq(names, " ") {
@@ -49,7 +49,7 @@ func (s *Site) waits(keys, names string) string {
 
 func (b *Bench) queued(n int) {
 	b.Helper()
-	b.Until(fmt.Sprint(n, " are queued"), time.Minute, func() bool { return len(b.Facts(state.KindQueued)) == n })
+	b.Until(fmt.Sprint(n, " jobs are queued"), time.Minute, func() bool { return len(b.Facts(state.KindQueued)) == n })
 }
 
 func (b *Bench) goOn(names ...string) {
@@ -58,8 +58,8 @@ func (b *Bench) goOn(names ...string) {
 	}
 }
 
-// Paused checks that a pause holds all or some of the waiting tasks, even if the run is killed at
-// the same time, and that the same cluster jobs are released.
+// Paused checks that a pause holds all or some of the waiting tasks. After the run is killed, the
+// next one must release the same cluster jobs.
 func (s *Site) Paused(t *testing.T) {
 	b := s.New(t, s.waits("", "a b c"))
 	b.Command(s.Shut[0]...)
@@ -67,19 +67,19 @@ func (s *Site) Paused(t *testing.T) {
 	cmd, _ := b.Start("jobs.yaml")
 	b.queued(3)
 	b.Says(b.Run("pause"), "paused")
-	b.Until("all are held", time.Minute, func() bool { return s.held(b) })
-	b.Until("it says so", time.Minute, func() bool { return strings.Contains(b.Run("why", "b"), "paused") })
+	b.Until("all tasks are held", time.Minute, func() bool { return s.held(b) })
+	b.Until("why shows that b is paused", time.Minute, func() bool { return strings.Contains(b.Run("why", "b"), "paused") })
 	b.Command(s.Shut[1]...)
 	s.passes(b)
 	if ran := b.Read("journal"); ran != "" {
-		t.Errorf("while it was paused ran %q", ran)
+		t.Errorf("%q began during the pause", ran)
 	}
 	b.Says(b.Run("pause", "b"), "paused: b")
 	b.Says(b.Run("resume"), "resumed")
-	b.Until("a and c run", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 2 })
+	b.Until("a and c have begun", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 2 })
 	s.passes(b)
 	if ran := strings.Fields(b.Read("journal")); slices.Contains(ran, "b") {
-		t.Errorf("while b was paused ran %q", ran)
+		t.Errorf("b began while paused: %q", ran)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
@@ -87,30 +87,30 @@ func (s *Site) Paused(t *testing.T) {
 	b.Says(b.Run("jobs.yaml"), "3 of 3 done") // the next run is not paused
 	for name, q := range b.Facts(state.KindQueued) {
 		if len(q) != 1 || len(b.Facts(state.KindEnd)[name]) != 1 {
-			t.Errorf("%s was queued as %+v, and ended as %+v", name, q, b.Facts(state.KindEnd)[name])
+			t.Errorf("%s was queued as %+v and ended as %+v", name, q, b.Facts(state.KindEnd)[name])
 		}
 	}
 }
 
-// Withdrawn checks that waiting jobs leave the cluster once they must not start, that this spends
-// nothing, and that running jobs continue. Cases: a drained run, a group of jobs that fail with the
+// Withdrawn checks that waiting jobs leave the cluster when they must not start any more, without
+// spending a retry, and that running jobs continue. Cases: a drained run, jobs that fail with the
 // same error, and jobs removed from their file.
 func (s *Site) Withdrawn(t *testing.T) {
 	t.Run("drained", func(t *testing.T) {
 		b := s.New(t, s.waits(", max_concurrent: 1", "a b c"))
 		cmd, out := b.Start("jobs.yaml")
 		b.queued(3)
-		b.Until("one runs", time.Minute, func() bool { return b.Read("journal") != "" })
-		b.Until("that is known", time.Minute, func() bool { return len(b.Facts(state.KindRunning)) == 1 })
+		b.Until("a job has begun", time.Minute, func() bool { return b.Read("journal") != "" })
+		b.Until("the run sees that the job is running", time.Minute, func() bool { return len(b.Facts(state.KindRunning)) == 1 })
 		b.Run("stop", "--drain")
-		b.Until("the others have left", time.Minute, func() bool { return s.left() == 1 })
+		b.Until("the other jobs have left the cluster", time.Minute, func() bool { return s.left() == 1 })
 		b.goOn("a", "b", "c")
 		_ = b.Finish(cmd)
 		b.Says(out.String(), "1 of 3 done, 2 did not run")
 		b.Says(b.Run("status"), ": 1 of 3 done, 2 did not run")
 		b.Says(b.Run("jobs.yaml"), "3 of 3 done")
 		if ran := strings.Fields(b.Read("journal")); len(ran) != 3 {
-			t.Errorf("ran %q", ran)
+			t.Errorf("ran %q, want three jobs once each", ran)
 		}
 		for name, ends := range b.Facts(state.KindEnd) {
 			if last := ends[len(ends)-1]; last.State != state.Succeeded || len(ends) > 2 || len(ends) == 2 && ends[0].State != state.Interrupted {
@@ -118,7 +118,7 @@ func (s *Site) Withdrawn(t *testing.T) {
 			}
 		}
 	})
-	t.Run("alike", func(t *testing.T) {
+	t.Run("same error", func(t *testing.T) {
 		b := s.New(t, "settings: {engine: "+s.Engine+", max_concurrent: 1, breaker: 2, cluster: {poll: 1s}}\n"+
 			"jobs: [{name: 'j{i}', matrix: {i: 0..7}, gpus: 0, retry: 0, run: 'echo {i} >>journal; echo no data >&2; exit 1'}]\n")
 		out := b.Run("jobs.yaml")
@@ -126,33 +126,33 @@ func (s *Site) Withdrawn(t *testing.T) {
 		b.Says(out, "holding 6 jobs like j")
 		b.Says(out, "no data")
 		if ran := strings.Fields(b.Read("journal")); len(ran) != 2 {
-			t.Errorf("ran %q\n%s", ran, out)
+			t.Errorf("ran %q, want two jobs\n%s", ran, out)
 		}
-		b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" })
+		b.Until("the cluster is empty", time.Minute, func() bool { return s.Left() == "" })
 	})
 	t.Run("reloaded", func(t *testing.T) {
 		b := s.New(t, s.waits(", max_concurrent: 1", "a b c"))
 		cmd, out := b.Start("jobs.yaml")
 		b.queued(3)
-		b.Until("one is known to run", time.Minute, func() bool { return len(b.Facts(state.KindRunning)) == 1 })
+		b.Until("the run sees that a job is running", time.Minute, func() bool { return len(b.Facts(state.KindRunning)) == 1 })
 		runs := b.Read("journal")
 		left := strings.TrimSpace(strings.Replace("a b c", runs, "", 1))
 		gone := left[:1]
 		b.Write("jobs.yaml", s.waits(", max_concurrent: 1", runs+" "+left[len(left)-1:]))
 		b.Run("reload")
-		b.Until("it has left", time.Minute, func() bool { return len(b.Facts(state.KindEnd)[gone]) == 1 })
+		b.Until("the removed job has ended", time.Minute, func() bool { return len(b.Facts(state.KindEnd)[gone]) == 1 })
 		b.goOn("a", "b", "c")
 		_ = b.Finish(cmd)
 		b.Says(out.String(), "2 of 2 done")
 		if ran := strings.Fields(b.Read("journal")); len(ran) != 2 || slices.Contains(ran, gone) {
-			t.Errorf("ran %q without %s", ran, gone)
+			t.Errorf("ran %q, want two jobs without %s", ran, gone)
 		}
 	})
 }
 
-// Throttled checks that all ready jobs are submitted at once, that no more of them run than
-// allowed, including retries, even if some tasks of an array are held or have left it, and that the
-// limit can be changed.
+// Throttled checks that ready jobs are submitted in few calls, and that no more of them run
+// concurrently than allowed, with retries and with held and cancelled tasks in an array. A higher
+// limit must take effect.
 func (s *Site) Throttled(t *testing.T) {
 	const n = 24
 	b := s.New(t, fmt.Sprintf(`
@@ -170,13 +170,13 @@ jobs:
 	}
 	b.Says(b.Run("pause", "a6", "b5"), "paused: a6, b5") // in the middle of their arrays
 	b.Says(b.Run("stop", "a9"), "cancelled: a9")
-	if calls := arrays(); calls > n/3 { // some are ready earlier
-		t.Errorf("%d calls for two kinds of jobs", calls)
+	if calls := arrays(); calls > n/3 { // two would be enough if all jobs were ready at the same time
+		t.Errorf("%d calls for %d jobs of two kinds", calls, n)
 	}
 	ended := func(least int) func() bool {
 		return func() bool { return b.Journal()["ends"] >= least }
 	}
-	most := func() (most int) { // maximum number that ran at the same time
+	most := func() (most int) { // largest number of concurrent jobs so far
 		now := 0
 		for line := range strings.Lines(b.Read("journal")) {
 			if now++; strings.HasPrefix(line, "ends") {
@@ -186,19 +186,19 @@ jobs:
 		}
 		return most
 	}
-	b.Until("some have ended", time.Minute, ended(6))
+	b.Until("6 jobs have ended", time.Minute, ended(6))
 	if got := most(); got != 2 {
-		t.Errorf("%d ran at once, want 2", got)
+		t.Errorf("%d jobs ran concurrently, want 2", got)
 	}
 	b.Says(b.Run("set", "max_concurrent=4"), "max_concurrent is now 4")
-	b.Until("more run at once", time.Minute, func() bool { return most() == 4 })
+	b.Until("4 jobs run concurrently", time.Minute, func() bool { return most() == 4 })
 	b.Run("set", "max_concurrent=1")
-	b.Until("more have ended", time.Minute, ended(16))
+	b.Until("16 jobs have ended", time.Minute, ended(16))
 	b.Run("set", "max_concurrent=3")
 	b.Run("resume", "a6", "b5")
 	_ = b.Finish(cmd)
 	b.Says(out.String(), fmt.Sprint(n-1, " of ", n, " done"))
 	if got := most(); got != 4 {
-		t.Errorf("%d ran at once, want 4", got)
+		t.Errorf("%d jobs ran concurrently, want 4", got)
 	}
 }

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	slurmFolder = "/var/lib/gpurun-test-slurm" // of testdata/cluster.sh
+	slurmFolder = "/var/lib/gpurun-test-slurm" // as in testdata/cluster.sh
 	setting     = "/etc/slurm/slurm.conf"
 )
 
-// down makes a node fail, as seen by Slurm.
+// down makes Slurm treat a node as failed.
 func down(b *Bench, node string) {
 	b.Command("scontrol", "update", "nodename="+node, "state=down", "reason=test")
 	b.Cleanup(tend)
 }
 
-// crash ends all processes on a node at once, as when its power fails. outer is the process there
-// that Slurm started.
+// crash ends all processes on a node together, like a power failure. outer is the process there that
+// Slurm started.
 func crash(b *Bench, node string, outer int) {
 	b.Helper()
 	text, _ := os.ReadFile(filepath.Join(slurmFolder, "run/slurmd-"+node+".pid"))
@@ -46,7 +46,7 @@ func crash(b *Bench, node string, outer int) {
 			all = append(all, pid)
 		}
 	}
-	for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // no process sees another one end
+	for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // stop all first, so that no process sees another one end
 		for _, pid := range all {
 			_ = unix.Kill(pid, signal)
 		}
@@ -58,7 +58,7 @@ func crash(b *Bench, node string, outer int) {
 // Jobs on a node that crashed, losing all records, run again without spending a retry.
 func TestRealJobsOfCrashedNodeRunAgain(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for a record that never comes")
+		t.Skip("waits until gpurun stops waiting for a record")
 	}
 	slurmSite.Meet(t, "", []Fate{{
 		Job:  "{name: crashed, run: 'if [ ! -e up ]; then echo $(ps -o ppid= -p $PPID) $SLURMD_NODENAME >up; sleep 300; fi'}",
@@ -69,13 +69,13 @@ func TestRealJobsOfCrashedNodeRunAgain(t *testing.T) {
 			if _, err := fmt.Sscan(b.Wait("up"), &outer, &node); err != nil {
 				b.Fatal(err)
 			}
-			b.Until("it is known to run", time.Minute, func() bool { return len(b.Facts(state.KindRunning)["crashed"]) > 0 })
+			b.Until("the run sees that the job is running", time.Minute, func() bool { return len(b.Facts(state.KindRunning)["crashed"]) > 0 })
 			crash(b, node, outer)
 		},
 	}}, Nothing, Nothing)
 }
 
-// A job that no node can satisfy any more ends with the reason, and leaves the queue.
+// If no node can meet a job's requests any more, the job ends with the reason and leaves the queue.
 func TestRealUnsatisfiableJobEnds(t *testing.T) {
 	feature := func(b *Bench, name string) {
 		for _, n := range []string{"node1", "node2"} {
@@ -87,7 +87,7 @@ func TestRealUnsatisfiableJobEnds(t *testing.T) {
 		Meet: func(b *Bench) {
 			b.JobID("a")
 			feature(b, "")
-			b.Until("it was cancelled there", time.Minute, func() bool {
+			b.Until("the job has ended and left the queue", time.Minute, func() bool {
 				return len(b.Facts(state.KindEnd)["a"]) > 0 && !strings.Contains(slurmSite.Left(), "PENDING")
 			})
 		},
@@ -98,8 +98,8 @@ func TestRealUnsatisfiableJobEnds(t *testing.T) {
 	}, unblock)
 }
 
-// A job that was cancelled while no run was watching, and then forgotten, is submitted again,
-// because its end is unknown.
+// If a job is cancelled without a running gpurun, and then forgotten by Slurm, its end is unknown, so
+// the next run submits it again.
 func TestRealForgottenJobIsResubmitted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until Slurm forgets")
@@ -114,12 +114,12 @@ jobs:
 	cmd, _ := b.Start("jobs.yaml")
 	b.Wait("ran.up")
 	ids := []string{b.JobID("ran"), b.JobID("waited")}
-	b.Until("it is known to run", time.Minute, func() bool { return len(b.Facts(state.KindRunning)["ran"]) > 0 })
+	b.Until("the run sees that ran is running", time.Minute, func() bool { return len(b.Facts(state.KindRunning)["ran"]) > 0 })
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	b.Command(append([]string{"scancel"}, ids...)...)
 	unblock(b)
-	b.Until("Slurm has forgotten them", 4*time.Minute, func() bool {
+	b.Until("Slurm has forgotten both jobs", 4*time.Minute, func() bool {
 		return b.Command("squeue", "-h", "-t", "all", "-j", "1,"+strings.Join(ids, ","), "-o", "%i") == ""
 	})
 	b.Says(b.Run("jobs.yaml"), "2 of 2 done")
@@ -129,15 +129,15 @@ jobs:
 		}
 	}
 	if ran := b.Read("journal"); ran != "ran\nran\nwaited" && ran != "ran\nwaited\nran" {
-		t.Errorf("ran %q", ran)
+		t.Errorf("ran %q, want ran twice and waited once", ran)
 	}
 }
 
-// A controller that accepts no more jobs makes sbatch wait for minutes. gpurun reports this, and
-// submits once.
+// If a controller accepts no more jobs, sbatch waits for minutes. gpurun reports this, and the jobs
+// run once.
 func TestRealFullControllerIsReported(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits until sbatch tries again")
+		t.Skip("waits until sbatch retries")
 	}
 	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
@@ -155,11 +155,11 @@ jobs: [{name: "j{i}", matrix: {i: "0..2"}, gpus: 0, run: 'echo {i} >>journal'}]
 	})
 	restart("3") // fewer jobs than the test submits
 	cmd, out := b.Start("jobs.yaml")
-	b.Until("it says why it waits", time.Minute, func() bool { return strings.Contains(b.Run("status"), "slurm does not answer (submit)") })
+	b.Until("status shows that Slurm does not answer", time.Minute, func() bool { return strings.Contains(b.Run("status"), "slurm does not answer (submit)") })
 	restart("50000")
 	_ = b.Finish(cmd)
 	b.Says(out.String(), "3 of 3 done")
 	if ran := strings.Fields(b.Read("journal")); len(ran) != 3 {
-		t.Errorf("ran %q", ran)
+		t.Errorf("ran %q, want three jobs once each", ran)
 	}
 }

@@ -16,8 +16,8 @@ const (
 	largeGPUs = "count=4\ntotal.0=40960\ntotal.1=40960\ntotal.2=40960\ntotal.3=40960\nprocs.0=4711:1024\nprocs.1=4711:1024\nprocs.2=4711:1024\nprocs.3=4711:1024\n"
 )
 
-// A job must not begin on GPUs that are too small. It goes to another node without spending a
-// retry, and the GPUs' readings there are in the ledger.
+// A job must not begin on GPUs that are too small. It goes to another node without spending a retry,
+// and the ledger gets the GPU readings from there.
 func TestRealTooSmallGPUSpendsNoRetry(t *testing.T) {
 	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
@@ -27,16 +27,16 @@ jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENA
 	take(b, "4")
 	blocked(b, 1)
 	cmd, out := b.Start("jobs.yaml")
-	b.Until("it was refused on a node", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
+	b.Until("a node has refused the job", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
 	b.Write("driver", largeGPUs)
 	unblock(b)
 	b.Wait("journal")
-	b.Until("its node has a peak", time.Minute, func() bool { return gauged(b) })
+	b.Until("the node has had time for a GPU reading", time.Minute, func() bool { return gauged(b) })
 	b.Write("go", "")
 	_ = b.Finish(cmd)
 	ends := b.Facts(state.KindEnd)["a"]
 	if len(ends) != 2 || len(strings.Fields(b.Read("journal"))) != 1 {
-		t.Fatalf("it ended as %+v and ran on %q\n%s", ends, b.Read("journal"), out)
+		t.Fatalf("a ended as %+v and ran on %q\n%s", ends, b.Read("journal"), out)
 	}
 	if ends[0].State != state.Lost || ends[0].Uncharged == "" || ends[0].Uncharged != ends[0].Reason {
 		t.Errorf("the first attempt ended as %+v", ends[0])
@@ -48,18 +48,17 @@ jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENA
 	b.Says(b.Run("history", "--json", "a"), `"peak_bytes": 1073741824`)
 }
 
-// gauged reports whether the outer process of a running task has had time for a reading.
+// gauged reports whether the outer process of job a has had time for a GPU reading.
 func gauged(b *Bench) bool {
 	started := b.Facts(state.KindRunning)["a"]
 	return len(started) > 0 && time.Since(started[0].Time) > 3*time.Second
 }
 
-// A job that uses a GPU without having been granted one is ended by its node, and fails with the
-// reason. Where GPUs are reported only by number, which the driver may count differently, the user
-// is warned.
+// If a job without GPUs uses one, its node ends it, and it fails with the reason. If the job's GPUs
+// are known only by number, gpurun only warns, because the driver may number them differently.
 func TestRealStrayProcessIsEnded(t *testing.T) {
 	if ns, _ := os.Readlink("/proc/self/ns/pid"); ns != "pid:[4026531836]" { // the host's
-		t.Skip("in a container, a process that the driver lists may be another one")
+		t.Skip("in a container, a PID from the driver may name a different process")
 	}
 	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
@@ -76,20 +75,20 @@ jobs:
 		pids[i] = strings.TrimSpace(b.Read(name))
 	}
 	b.Write("driver", fmt.Sprintf("count=4\nprocs.1=%s:1024\nprocs.2=%s:1024\nprocs.3=%s:1024\n", pids[0], pids[1], pids[2]))
-	b.Until("one has ended", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["none"]) > 0 })
-	b.Until("the others are noticed", time.Minute, func() bool {
+	b.Until("job none has ended", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["none"]) > 0 })
+	b.Until("gpurun warns about the other two jobs", time.Minute, func() bool {
 		return strings.Contains(out.String(), "numbered: process "+pids[2]) && strings.Contains(out.String(), "allowed: process "+pids[1])
 	})
 	b.Write("go", "")
 	_ = b.Finish(cmd)
 	ends := b.Facts(state.KindEnd)["none"]
 	if len(ends) != 1 || ends[0].State != state.Failed || ends[0].ErrorType != state.ErrStray || !strings.Contains(ends[0].Reason, "process "+pids[0]) {
-		t.Errorf("it ended as %+v\n%s", ends, out)
+		t.Errorf("none ended as %+v\n%s", ends, out)
 	}
 	b.Says(out.String(), "2 of 3 done, 1 failed")
 }
 
-// After running out of memory, a job requests more from the cluster.
+// A job that ran out of memory requests more on its next attempt.
 func TestRealOOMJobRequestsMoreMemory(t *testing.T) {
 	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
@@ -102,6 +101,6 @@ jobs:
 `)
 	out := b.Run("jobs.yaml")
 	if ends := b.Facts(state.KindEnd)["a"]; len(ends) != 2 || ends[0].State != state.OOM || ends[1].State != state.Succeeded {
-		t.Errorf("it ended as %+v\n%s", ends, out)
+		t.Errorf("a ended as %+v\n%s", ends, out)
 	}
 }

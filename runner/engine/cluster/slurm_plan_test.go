@@ -19,7 +19,7 @@ jobs:
 	}
 }
 
-// plan shows what would be submitted and queries Slurm about it, without submitting anything.
+// plan shows what would be submitted and whether Slurm accepts it, without submitting anything.
 func TestRealPlanSubmitsNothing(t *testing.T) {
 	b := slurmSite.New(t, `
 settings: {engine: slurm}
@@ -34,6 +34,6 @@ jobs:
 	b.Says(out, "cannot submit them: gpu_model: no name for \"a100\" on this cluster")
 	b.Says(b.Run("doctor", "--engine", "slurm"), "ok  accepts a job with --gres=gpu:1 (estimated start: now)")
 	if left := slurmSite.Left(); left != "" {
-		t.Errorf("submitted: %s", left)
+		t.Errorf("plan submitted jobs:\n%s", left)
 	}
 }

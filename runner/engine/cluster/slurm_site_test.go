@@ -27,7 +27,7 @@ var slurmSite = Site{
 	Fail:   down,
 	Told:   ended,
 	Submit: []string{"sbatch", "--parsable", "-c", "1", "--mem=1G", "--gres=gpu:2"},
-	// Slurm warns up to half a minute early: with less time, it may do so before any job has started.
+	// Slurm may warn up to half a minute early. With a shorter limit, that could be before any job starts.
 	Limit: []string{"-t", "3", "--signal=B:TERM@45"}, Warn: []string{"scancel", "--batch", "--signal=TERM"},
 	Running: slurmFates,
 }
@@ -53,13 +53,13 @@ func ended(b *Bench) map[string]Told {
 // used before it crashed.
 func tend() { Quietly("scontrol", "update", "nodename=node[1-2]", "state=resume") }
 
-// crowd submits a job like a user without gpurun, until unblock.
+// crowd submits a job without gpurun. It runs until unblock.
 func crowd(b *Bench, args ...string) {
 	b.Helper()
 	b.Command(append([]string{"sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 600", "-J", "blocker"}, args...)...)
 }
 
-// blocked waits until n of these jobs are running.
+// blocked waits until n jobs of crowd are running.
 func blocked(b *Bench, n int) {
 	b.Helper()
 	b.Until("blockers run", time.Minute, func() bool {
@@ -67,7 +67,7 @@ func blocked(b *Bench, n int) {
 	})
 }
 
-// block takes all GPUs of both nodes.
+// block occupies all GPUs of both nodes.
 func block(b *Bench) { blockFor(b) }
 
 // blockFor is block with additional submission arguments.

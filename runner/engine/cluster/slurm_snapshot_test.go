@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Jobs on a node run in the copy of the code made when the run began, and files that they write
-// there are copied back.
+// Jobs on a node run in the snapshot of the code from the beginning of the run, and their outputs are
+// copied back.
 func TestRealJobsRunInTheSnapshot(t *testing.T) {
 	b := slurmSite.New(t, "")
 	b.Write("jobs.yaml", fmt.Sprintf(`

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// sites are the clusters for all TestReal* tests that do not name one.
+// sites are the clusters for TestReal* tests that do not depend on the kind of cluster.
 var sites = []*Site{&slurmSite, &sgeSite}
 
 // onEach runs a test on each cluster, as TestRealX/ENGINE.
@@ -13,20 +13,20 @@ func onEach(t *testing.T, test func(*Site, *testing.T)) {
 	for _, s := range sites {
 		t.Run(s.Engine, func(t *testing.T) {
 			if testing.Short() && slices.Contains(s.Long, t.Name()) {
-				t.Skip("takes long there, and another cluster's test shows the same")
+				t.Skip("takes long on this cluster, and the test on another cluster covers it")
 			}
 			test(s, t)
 		})
 	}
 }
 
-func TestRealExampleRunsOnBothWithOneLedger(t *testing.T)    { onEach(t, (*Site).MultiSeed) }
+func TestRealHostAndClusterShareOneLedger(t *testing.T)      { onEach(t, (*Site).MultiSeed) }
 func TestRealLateOutputIsAwaited(t *testing.T)               { onEach(t, (*Site).LateOutput) }
 func TestRealKilledControllerRunsJobsOnce(t *testing.T)      { onEach(t, (*Site).ControllerKilled) }
 func TestRealKilledRunnerFindsItsJobs(t *testing.T)          { onEach(t, (*Site).RunnerKilled) }
-func TestRealFilesOfOneRunContinueAlone(t *testing.T)        { onEach(t, (*Site).TwoFiles) }
+func TestRealFilesOfOneRunContinueSeparately(t *testing.T)   { onEach(t, (*Site).TwoFiles) }
 func TestRealJobsSurviveMissingController(t *testing.T)      { onEach(t, (*Site).ControllerGone) }
-func TestRealJobThatNoNodeBeganIsResubmitted(t *testing.T)   { onEach(t, (*Site).Ghost) }
+func TestRealJobWithoutStartIsResubmitted(t *testing.T)      { onEach(t, (*Site).Ghost) }
 func TestRealWithdrawnTasksLeaveTheCluster(t *testing.T)     { onEach(t, (*Site).TakenBack) }
 func TestRealJobWithoutGPUListIsResubmitted(t *testing.T)    { onEach(t, (*Site).Untold) }
 func TestRealHangingControllerDoesNotBlockView(t *testing.T) { onEach(t, (*Site).Hangs) }

@@ -1,5 +1,4 @@
-// Package cluster_test runs gpurun with a real cluster. This file has what the tests for all kinds
-// of clusters share.
+// Package cluster_test runs gpurun with a real cluster. This file has the helpers of all its tests.
 package cluster_test
 
 import (
@@ -22,24 +21,23 @@ import (
 	"gpurun/state"
 )
 
-// These define how much the tests do to a cluster. With the defaults, all tests together take
-// minutes.
+// With the defaults, all tests together take minutes.
 var (
-	Kills   = flag.Int("kills", 10, "how often the runner is killed")
-	Crashes = flag.Int("crashes", 2, "how often the controller is killed")
-	Outage  = flag.Duration("outage", 15*time.Second, "how long the controller is gone")
-	Lag     = flag.Duration("lag", 5*time.Second, "how late files are seen on a file system that lags")
+	Kills   = flag.Int("kills", 10, "number of kills of the runner")
+	Crashes = flag.Int("crashes", 2, "number of kills of the controller")
+	Outage  = flag.Duration("outage", 15*time.Second, "how long the controller is down")
+	Lag     = flag.Duration("lag", 5*time.Second, "delay of files on a lagging file system")
 )
 
-// A Bench is a folder with a job file, jobs.yaml, and gpurun built from this source.
+// A Bench is a folder with a job file, jobs.yaml, and a gpurun built from this source.
 type Bench struct {
 	*testing.T
 	Dir    string
 	Binary string
-	Folder string // folder of the engine
+	Folder string // folder of the dialect, with testdata/cluster.sh
 }
 
-// built is the path of the gpurun that was built, if any test needed it.
+// built is the folder of the built binaries; "" if no test needed any.
 var built string
 
 var (
@@ -64,8 +62,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// Lagging makes files look outdated to a gpurun started here, as with the caches of a network file
-// system. Nodes see files immediately.
+// Lagging makes gpurun see files late when started by the bench, like with the caches of a network
+// file system. Nodes see files immediately.
 func (b *Bench) Lagging() {
 	b.Helper()
 	var err error
@@ -76,7 +74,7 @@ func (b *Bench) Lagging() {
 	b.Setenv("GPURUN_LAG_DIR", b.TempDir())
 }
 
-// Drive makes the nodes read GPUs through a stand-in for the driver.
+// Drive makes the nodes read GPUs from a stand-in for the driver. settings is the stand-in's input.
 func (b *Bench) Drive(settings string) {
 	b.Helper()
 	library := filepath.Join(b.Dir, "libnvidia-ml.so")
@@ -102,7 +100,7 @@ func (o Output) String() string {
 	return string(text)
 }
 
-// Start starts gpurun.
+// Start starts gpurun in the bench's folder.
 func (b *Bench) Start(args ...string) (*exec.Cmd, Output) {
 	b.Helper()
 	out, err := os.Create(filepath.Join(b.TempDir(), "out"))
@@ -124,14 +122,14 @@ func (b *Bench) Start(args ...string) (*exec.Cmd, Output) {
 func (b *Bench) Finish(cmd *exec.Cmd) error {
 	b.Helper()
 	end := time.AfterFunc(5*time.Minute, func() {
-		b.Error("it does not end")
+		b.Errorf("%q is still running after 5 minutes", cmd.Args)
 		_ = cmd.Process.Kill()
 	})
 	defer end.Stop()
 	return cmd.Wait()
 }
 
-// Run runs gpurun to its end and returns its output.
+// Run runs gpurun to its end and returns its output, whatever its exit status.
 func (b *Bench) Run(args ...string) string {
 	b.Helper()
 	cmd, out := b.Start(args...)
@@ -143,24 +141,24 @@ func (b *Bench) Run(args ...string) string {
 func (b *Bench) Says(out, want string) {
 	b.Helper()
 	if !strings.Contains(out, want) {
-		b.Errorf("it did not say %q:\n%s", want, out)
+		b.Errorf("output without %q:\n%s", want, out)
 	}
 }
 
-// Until waits until a condition is true.
+// Until waits until a condition is true, and fails the test after limit.
 func (b *Bench) Until(what string, limit time.Duration, is func() bool) {
 	b.Helper()
 	for end := time.Now().Add(limit); !is(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.Fatalf("still not: %s", what)
+			b.Fatalf("not within %v: %s", limit, what)
 		}
 	}
 }
 
-// Wait waits for a file written by a job, and returns its content.
+// Wait waits until a file has content, and returns it.
 func (b *Bench) Wait(name string) (text string) {
 	b.Helper()
-	b.Until(name, time.Minute, func() bool {
+	b.Until(name+" has content", time.Minute, func() bool {
 		text = b.Read(name)
 		return text != ""
 	})
@@ -173,7 +171,7 @@ func (b *Bench) Read(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// Facts returns the facts of one kind in the ledger, by job and in order.
+// Facts returns the facts of one kind in the ledger of jobs.yaml, by job and in order.
 func (b *Bench) Facts(kind state.Kind) map[string][]state.Fact {
 	b.Helper()
 	all := map[string][]state.Fact{}
@@ -194,7 +192,7 @@ func (b *Bench) Facts(kind state.Kind) map[string][]state.Fact {
 // JobID returns a job's ID in the cluster, once it has one.
 func (b *Bench) JobID(job string) (id string) {
 	b.Helper()
-	b.Until(job+" is queued", time.Minute, func() bool {
+	b.Until(job+" has an ID in the cluster", time.Minute, func() bool {
 		if q := b.Facts(state.KindQueued)[job]; len(q) > 0 {
 			id = q[len(q)-1].JobID
 		}
@@ -213,7 +211,8 @@ func (b *Bench) Command(args ...string) string {
 	return string(out)
 }
 
-// First makes a cluster command run a shell command first, in the bench's folder.
+// First makes a cluster command first run a shell command in the bench's folder. If the shell command
+// exits with an error, the cluster command does not run.
 func (b *Bench) First(command, does string) {
 	b.Helper()
 	if command == "" {
@@ -231,7 +230,7 @@ func (b *Bench) First(command, does string) {
 // Cluster performs an action on the test cluster, such as "kill" for its controller.
 func (b *Bench) Cluster(verb string) string { return b.Command(b.Folder+"/testdata/cluster.sh", verb) }
 
-// Kill kills the only process that has a variable in its environment and matching arguments.
+// Kill kills the only process with this NAME=VALUE in its environment and matching arguments.
 func (b *Bench) Kill(variable string, is func(args string) bool) {
 	b.Helper()
 	killed := 0
@@ -247,14 +246,14 @@ func (b *Bench) Kill(variable string, is func(args string) bool) {
 		}
 	}
 	if killed != 1 {
-		b.Errorf("killed %d processes with %s", killed, variable)
+		b.Errorf("killed %d processes with %s, want 1", killed, variable)
 	}
 }
 
-// Exited reports whether a command is over, without waiting for it.
+// Exited reports whether a command has ended, without reaping it.
 func Exited(cmd *exec.Cmd) bool { return in(cmd.Process.Pid, "Z") }
 
-// in reports whether a process is in one of some states, or gone.
+// in reports whether a process is in one of the states, or gone.
 func in(pid int, states string) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

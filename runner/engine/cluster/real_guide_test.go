@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The commands in docs/guide/cluster.md must work on a real Slurm, and both sides of the pair about
-// arrays in docs/guide/coming-from.md must start the same commands.
+// The commands in docs/guide/cluster.md must work on a real Slurm. The sbatch script and the job file
+// under "Slurm arrays" in docs/guide/coming-from.md must start the same commands.
 func TestRealGuideCommandsWork(t *testing.T) {
 	page := func(name string) string {
 		text, err := os.ReadFile("../../../docs/guide/" + name)
@@ -63,7 +63,7 @@ func TestRealGuideCommandsWork(t *testing.T) {
 			lines[i], _, _ = strings.Cut(lines[i], "|--out|")
 		}
 		if got := strings.Join(lines, " "); got != "train.py|--seed|1 train.py|--seed|2 train.py|--seed|3 train.py|--seed|4" {
-			t.Errorf("%s starts %s", by, got)
+			t.Errorf("%s started %s", by, got)
 		}
 		_ = os.Remove(filepath.Join(b.Dir, "argv"))
 		_ = os.RemoveAll(filepath.Join(b.Dir, ".gpurun"))

@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-// adopt makes another engine adopt an attempt.
+// adopt opens another engine, which adopts an attempt.
 func (b *bench) adopt(l engine.Launch, r engine.Running) {
 	b.open()
 	b.engine.Adopt(engine.Attempt{
@@ -15,8 +15,8 @@ func (b *bench) adopt(l engine.Launch, r engine.Running) {
 	})
 }
 
-// abandon starts a job on its own bench, which waits for a line of input and then runs these
-// commands, and closes the engine.
+// abandon starts a job on a bench of its own and closes the engine. The job waits for goOn and then
+// runs the commands.
 func abandon(b *bench, commands ...string) (*bench, engine.Launch, engine.Running) {
 	b = newBench(b.t, b.kind)
 	l := b.launch(append([]string{"read x <$DIR/fifo; " + commands[0]}, commands[1:]...)...)
@@ -28,7 +28,7 @@ func abandon(b *bench, commands ...string) (*bench, engine.Launch, engine.Runnin
 	return b, l, r
 }
 
-// adoption has tests in which attempts outlive their run.
+// adoption tests attempts that outlive their run.
 var adoption = []test{
 	{"while it runs", func(b *bench) {
 		b, l, r := abandon(b, "exit 3")
@@ -51,14 +51,14 @@ var adoption = []test{
 		b.adopt(l, r)
 		b.expect(b.end(l.UniID), outcome{Exit: 3})
 	}},
-	{"and stopped", func(b *bench) {
+	{"stopped after the adoption", func(b *bench) {
 		b, l, r := abandon(b, "exit 3")
 		b.adopt(l, r)
 		b.engine.Stop(l.UniID, state.WhyInterrupted, engine.Term)
 		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGTERM", Why: state.WhyInterrupted})
 		gone(b.t, r.PID)
 	}},
-	{"void if it never began", func(b *bench) {
+	{"an attempt that never began is void", func(b *bench) {
 		b = newBench(b.t, b.kind)
 		l := b.launch("echo ran")
 		b.engine.Close()
@@ -74,8 +74,8 @@ var adoption = []test{
 	}},
 }
 
-// many tests that concurrent attempts each have their own end.
-var many = []test{{"200", func(b *bench) {
+// many tests that each of many concurrent attempts has its own end.
+var many = []test{{"200 attempts", func(b *bench) {
 	var ls []engine.Launch
 	for i := range 200 {
 		l := b.launch(fmt.Sprintf("echo %d; exit %d", i, i%100))

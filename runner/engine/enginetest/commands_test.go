@@ -17,8 +17,8 @@ func commands() (tests []test) {
 		with     func(l *engine.Launch) // changes the launch; may be nil
 		commands []string
 		want     outcome
-		log      string // with $VARIABLES from the launch
-		err      string // part of the reason why no command runs
+		log      string // may contain $VARIABLES of the launch
+		err      string // part of the reason why no command runs; "" if one does
 	}{
 		{"success", nil, []string{"echo ok"}, outcome{}, "ok\n", ""},
 		{"exit 3", nil, []string{"exit 3"}, outcome{Exit: 3}, "", ""},
@@ -27,7 +27,7 @@ func commands() (tests []test) {
 		{"SIGKILL", nil, []string{"kill -9 $$"}, signaled("SIGKILL"), "", ""},
 		{"SIGTERM to itself", nil, []string{"kill $$"}, signaled("SIGTERM"), "", ""},
 		{"SIGSEGV", nil, []string{"kill -SEGV $$"}, signaled("SIGSEGV"), "", ""},
-		{"its whole group", nil, []string{"kill -9 0"}, signaled("SIGKILL"), "", ""},
+		{"SIGKILL to its group", nil, []string{"kill -9 0"}, signaled("SIGKILL"), "", ""},
 		{"a list in order", nil, []string{"echo 1", "echo 2", "echo 3"}, outcome{}, "1\n2\n3\n", ""},
 		{"a list up to the first failure", nil, []string{"echo 1", "exit 4", "echo 3"}, outcome{Exit: 4}, "1\n", ""},
 		{"a list up to the first signal", nil, []string{"echo 1", "kill -9 $$", "echo 3"}, signaled("SIGKILL"), "1\n", ""},
@@ -40,7 +40,7 @@ func commands() (tests []test) {
 		{"empty stdin", nil, []string{"cat; echo end"}, outcome{}, "end\n", ""},
 		{"shell of several words", func(l *engine.Launch) { l.Shell = []string{"sh", "-e", "-c"} }, []string{"false; echo not reached"}, outcome{Exit: 1}, "", ""},
 		{"one log keeps the order", nil, []string{"for i in 1 2 3; do echo o$i; echo e$i >&2; done"}, outcome{}, "o1\ne1\no2\ne2\no3\ne3\n", ""},
-		{"a device for a log", func(l *engine.Launch) { l.Stdout, l.Stderr = os.DevNull, os.DevNull }, []string{"echo ran"}, outcome{}, "", ""},
+		{"a device as a log", func(l *engine.Launch) { l.Stdout, l.Stderr = os.DevNull, os.DevNull }, []string{"echo ran"}, outcome{}, "", ""},
 
 		{"no working directory", func(l *engine.Launch) { l.WorkDir = "/nowhere/at/all" }, []string{"echo ran"}, outcome{Exit: -1}, "", "/nowhere/at/all"},
 		{"no shell", func(l *engine.Launch) { l.Shell = []string{"/nowhere/sh", "-c"} }, []string{"echo ran"}, outcome{Exit: 127}, "", "/nowhere/sh"},
@@ -59,7 +59,7 @@ func commands() (tests []test) {
 			if c.err != "" {
 				got := b.run(l)
 				if b.expect(got, c.want); !strings.Contains(got.Err, expand(c.err)) {
-					b.t.Errorf("Err is %q, which does not name %s", got.Err, expand(c.err))
+					b.t.Errorf("Err is %q, without %s", got.Err, expand(c.err))
 				}
 				return
 			}
@@ -78,7 +78,7 @@ func commands() (tests []test) {
 	return tests
 }
 
-// logs tests where the output of an attempt is written.
+// logs tests where the output of an attempt goes.
 var logs = []test{
 	{"two files", func(b *bench) {
 		l := b.launch("echo out; echo err >&2")
@@ -102,7 +102,7 @@ var logs = []test{
 		b.logged(l, l.Header+"out\n")
 		b.contains(l.Stderr, l.Header+"err\n")
 	}},
-	{"a FIFO that nobody reads", func(b *bench) {
+	{"a FIFO without a reader is an error", func(b *bench) {
 		l := b.launch("echo ran")
 		l.Stdout = b.fifo(l)
 		l.Stderr = l.Stdout
@@ -119,9 +119,9 @@ var logs = []test{
 	}},
 }
 
-// once tests that no attempt runs twice, or after it was given up.
+// once tests that no attempt runs twice, or after it was voided.
 var once = []test{
-	{"nothing runs twice", func(b *bench) {
+	{"an attempt does not run twice", func(b *bench) {
 		l := b.launch("echo ran")
 		b.expect(b.run(l), outcome{})
 		if got := b.run(l); got.Err == "" {
@@ -129,7 +129,7 @@ var once = []test{
 		}
 		b.logged(l, "ran\n")
 	}},
-	{"void", func(b *bench) {
+	{"a void attempt does not run", func(b *bench) {
 		l := b.launch("echo ran")
 		b.engine.Adopt(engine.Attempt{Identity: engine.Identity{UniID: l.UniID, Job: l.Job, Dir: l.Dir}})
 		b.expect(b.end(l.UniID), outcome{Exit: -1, Lost: true, Void: true})

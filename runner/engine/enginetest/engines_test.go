@@ -26,8 +26,8 @@ var kinds = map[string]engine.Kind{"local": local.Kind{}}
 
 var clusters = cluster.Dialects{slurm.Dialect{}, gridengine.Dialect{}}
 
-// TestMain lets the test binary act as a keeper, also on a cluster node. Clusters are tested if
-// GPURUN_ENGINES names them: make engines starts them first.
+// TestMain lets the test binary act as a keeper, on this host and on a node. It adds the clusters in
+// GPURUN_ENGINES, which make engines starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__task" {
 		os.Exit(clusters.Task(os.Args[2:]))
@@ -70,7 +70,7 @@ func TestEngines(t *testing.T) {
 	for name, kind := range kinds {
 		for _, g := range groups {
 			t.Run(name+"/"+g.name, func(t *testing.T) {
-				if g.name != "Many" { // Many fills a cluster
+				if g.name != "Many" { // which would fill a cluster and delay the other groups
 					t.Parallel()
 				}
 				b := newBench(t, kind)
@@ -103,8 +103,8 @@ func newBench(t *testing.T, kind engine.Kind) *bench {
 	return b
 }
 
-// open opens another engine. At the end of the test, it ends processes left by a failed test and
-// closes the engine.
+// open opens another engine. The test's cleanup ends leftover processes of a failed test and closes
+// the engine.
 func (b *bench) open() {
 	b.t.Helper()
 	e, err := b.kind.Open(engine.Config{Dir: b.dir, Cluster: engine.Cluster{Options: map[string]string{"poll": "2s"}}})
@@ -132,7 +132,7 @@ func (b *bench) open() {
 	})
 }
 
-// launch returns a complete launch of shell commands.
+// launch returns a launch of shell commands, with all the files it needs.
 func (b *bench) launch(commands ...string) engine.Launch {
 	b.t.Helper()
 	b.n++
@@ -174,22 +174,22 @@ func (b *bench) background(uniID string) engine.Background {
 	return *b.until(uniID, func(ev engine.Event) bool { return ev.Background != nil }).Background
 }
 
-// announced waits until the engine announces that it will signal an attempt, if it does so.
+// announced waits for Stopping, if the engine sends it.
 func (b *bench) announced(uniID, why string) {
 	b.t.Helper()
 	if b.engine.Trees == nil {
 		return
 	}
 	if ev := b.next(uniID); ev.Stopping == nil || ev.Stopping.Why != why {
-		b.t.Fatalf("got %+v, want Stopping", ev)
+		b.t.Fatalf("got %+v, want Stopping with reason %q", ev, why)
 	}
 }
 
-// trees skips a test that needs an engine which can see processes of this host.
+// trees returns the engine's Trees. It skips the test if the engine's processes run elsewhere.
 func (b *bench) trees() engine.Trees {
 	b.t.Helper()
 	if b.engine.Trees == nil {
-		b.t.Skip("its processes are elsewhere")
+		b.t.Skip("needs an engine with processes on this host")
 	}
 	return b.engine.Trees
 }
@@ -200,7 +200,7 @@ func (b *bench) end(uniID string) state.End {
 	return *b.until(uniID, func(ev engine.Event) bool { return ev.Ended != nil }).Ended
 }
 
-// until waits for an event of an attempt that must not end before.
+// until waits for an event of an attempt. The attempt must not end before.
 func (b *bench) until(uniID string, is func(engine.Event) bool) engine.Event {
 	b.t.Helper()
 	for {
@@ -209,7 +209,7 @@ func (b *bench) until(uniID string, is func(engine.Event) bool) engine.Event {
 			return ev
 		}
 		if ev.Ended != nil {
-			b.t.Fatalf("ended before: %+v", *ev.Ended)
+			b.t.Fatalf("the attempt ended before the expected event: %+v", *ev.Ended)
 		}
 	}
 }
@@ -229,12 +229,12 @@ func (b *bench) next(uniID string) engine.Event {
 		select {
 		case ev, ok := <-b.engine.Events():
 			if !ok {
-				b.t.Fatalf("the engine closed its event channel")
+				b.t.Fatalf("the engine has closed its events")
 			}
 			if ev.Stopping != nil {
 				ev.Stopping.Ack()
 			}
-			if ev.Running != nil && ev.Ended != nil { // callers wait for one or the other
+			if ev.Running != nil && ev.Ended != nil { // split, because callers wait for one or the other
 				b.heard[ev.UniID] = append(b.heard[ev.UniID], engine.Event{UniID: ev.UniID, Running: ev.Running})
 				ev.Running = nil
 			}
@@ -244,7 +244,7 @@ func (b *bench) next(uniID string) engine.Event {
 				delete(b.running, ev.UniID)
 			}
 			if ev.Queued != nil && b.kind.Abilities().Queues {
-				continue // the cluster decides how often
+				continue // the number of these events depends on the cluster
 			}
 			b.heard[ev.UniID] = append(b.heard[ev.UniID], ev)
 		case <-deadline:
@@ -283,7 +283,7 @@ func (b *bench) goOn(l engine.Launch) {
 	b.write(filepath.Join(l.WorkDir, "fifo"), "go\n")
 }
 
-// outcome is the predictable part of an Ended.
+// outcome is the predictable part of a state.End.
 type outcome struct {
 	Exit     int
 	Signal   string
@@ -305,8 +305,7 @@ func (b *bench) expect(got state.End, want outcome) {
 	}
 }
 
-// fifo creates the FIFO through which a job signals that it has reached the point the
-// test waits for, so no test has to sleep.
+// fifo creates the FIFO through which a test and its job wait for each other without sleeping.
 func (b *bench) fifo(l engine.Launch) string {
 	b.t.Helper()
 	path := filepath.Join(l.WorkDir, "fifo")

@@ -7,8 +7,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// leftovers tests that processes which outlive the commands keep running or are ended, as
-// configured.
+// leftovers returns tests of processes that outlive the commands: whether they continue or are ended
+// depends on Launch.Leftovers.
 func leftovers() (tests []test) {
 	onGPU := func(b *bench, script, what string) engine.Launch {
 		l := b.launch(script)
@@ -18,14 +18,14 @@ func leftovers() (tests []test) {
 	const auto = engine.LeftoversAuto
 	for _, c := range []struct {
 		name, script, leftovers string
-		seen                    bool // whether it is seen on its GPU
+		seen                    bool // whether the process is seen on its GPU
 		want                    outcome
 		log                     string
 	}{
-		{"waits for what a launcher left", "nohup sh -c 'read x <$DIR/fifo; echo trained' 2>/dev/null &", auto, true, outcome{}, "trained\n"},
-		{"its failure fails the attempt", "(read x <$DIR/fifo; exit 3) &", auto, true, outcome{Exit: 3}, ""},
-		{"its failure fails the attempt before it was seen on a GPU", "(read x <$DIR/fifo; exit 3) &", auto, false, outcome{Exit: 3}, ""},
-		{"an output filter does not count", "bash -c '(read x <$DIR/fifo) > >(cat; exit 1) & exit 0'", auto, false, outcome{}, ""},
+		{"the attempt waits for leftovers", "nohup sh -c 'read x <$DIR/fifo; echo trained' 2>/dev/null &", auto, true, outcome{}, "trained\n"},
+		{"a failing leftover fails the attempt", "(read x <$DIR/fifo; exit 3) &", auto, true, outcome{Exit: 3}, ""},
+		{"a leftover fails the attempt before it is on a GPU", "(read x <$DIR/fifo; exit 3) &", auto, false, outcome{Exit: 3}, ""},
+		{"an output filter may fail", "bash -c '(read x <$DIR/fifo) > >(cat; exit 1) & exit 0'", auto, false, outcome{}, ""},
 		{"wait", "(read x <$DIR/fifo; exit 5) &", engine.LeftoversWait, false, outcome{Exit: 5}, ""},
 	} {
 		tests = append(tests, test{c.name, func(b *bench) {
@@ -34,7 +34,7 @@ func leftovers() (tests []test) {
 			}
 			l := onGPU(b, c.script, c.leftovers)
 			if c.leftovers == engine.LeftoversWait {
-				l.Grant = gpu.Grant{} // whatever it uses
+				l.Grant = gpu.Grant{} // it also applies without GPUs
 			}
 			b.fifo(l)
 			b.start(l)
@@ -70,7 +70,7 @@ func leftovers() (tests []test) {
 		ends("kill", "sleep 1000 &", engine.LeftoversKill, outcome{}),
 		fails("a CPU job's leftovers are ended", auto, false),
 		fails("fail", engine.LeftoversFail, true),
-		test{"a process on no GPU does not count next to one that was", func(b *bench) {
+		test{"a leftover on no GPU may fail next to one that was", func(b *bench) {
 			b.trees()
 			l := onGPU(b, "(until test -e $DIR/seen; do sleep 0.01; done; exit 3) & (read x <$DIR/fifo; exit 0) & echo $! >$DIR/main", auto)
 			b.fifo(l)
@@ -78,14 +78,14 @@ func leftovers() (tests []test) {
 			shown := b.background(l.UniID)
 			main := b.readPID(filepath.Join(l.WorkDir, "main"))
 			b.trees().OnGPU(l.UniID, []int{main})
-			for shown.PID != main { // the keeper first reports it once it is known
+			for shown.PID != main { // the keeper may report the other process first
 				shown = b.background(l.UniID)
 			}
 			b.write(filepath.Join(l.WorkDir, "seen"), "")
 			b.goOn(l)
 			b.expect(b.end(l.UniID), outcome{})
 		}},
-		test{"stop ends it", func(b *bench) {
+		test{"stop ends a leftover", func(b *bench) {
 			l := onGPU(b, "sleep 1000 &", auto)
 			b.start(l)
 			b.background(l.UniID)

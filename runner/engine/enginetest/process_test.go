@@ -11,7 +11,7 @@ import (
 	"gpurun/state/host"
 )
 
-// hear reads the PID that a job writes to a FIFO when it reaches that point.
+// hear waits until a job writes a PID to a FIFO, and returns it.
 func hear(t *testing.T, path string) int {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0) // read-write, so that opening does not block
@@ -57,7 +57,7 @@ func awaitGone(t *testing.T, pid int) {
 	}
 }
 
-// gone fails the test unless a process has ended; a zombie counts as ended.
+// gone checks that a process has ended. A zombie counts as ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	if s, ok := host.StatOf(pid); ok && s.State != 'Z' && s.State != 'X' {

@@ -11,8 +11,7 @@ import (
 	"gpurun/state"
 )
 
-// saving has tests of attempts that are asked to save their work before they are stopped. The shell
-// that runs them catches no signal unless specified, but a child of it does.
+// saving tests attempts that are asked to save their work before they are stopped.
 var saving = []test{
 	{"a handler that exits", func(b *bench) {
 		l, _, _ := b.saver(`bash -c 'trap "echo saved; exit 4" USR1; echo $$ >$DIR/fifo; while test -d $DIR; do sleep 0.02; done'; exit $?`, "echo second")
@@ -32,15 +31,15 @@ var saving = []test{
 		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while test -d $DIR; do sleep 0.02; done`)
 		l.Grace = patience
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond)
-		b.trees().Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond) // once is enough
+		b.trees().Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond) // a repeated request has no effect
 		got := b.end(l.UniID)
 		b.expect(got, outcome{Exit: -1, Signal: "SIGTERM", Why: state.WhyResize})
 		b.logged(l, "saved\n")
 		if got.Elapsed < 300*time.Millisecond {
-			b.t.Errorf("it was stopped after %v", got.Elapsed)
+			b.t.Errorf("the attempt was stopped after %v, before its time to save was over", got.Elapsed)
 		}
 	}},
-	{"nothing that catches the signal", func(b *bench) {
+	{"no process catches the signal", func(b *bench) {
 		l, _, _ := b.saver(`trap : USR2; echo $$ >$DIR/fifo; read x <$DIR/again`)
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", time.Hour)
 		if ev := b.next(l.UniID); !strings.Contains(ev.Declined, "SIGUSR1") {
@@ -49,18 +48,18 @@ var saving = []test{
 		b.write(l.WorkDir+"/again", "go\n")
 		b.expect(b.end(l.UniID), outcome{})
 	}},
-	{"stopped meanwhile", func(b *bench) {
+	{"stopped while saving", func(b *bench) {
 		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while test -d $DIR; do sleep 0.02; done`)
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", time.Hour)
 		b.announced(l.UniID, state.WhyResize)
 		b.engine.Stop(l.UniID, state.WhyCancelled, engine.Kill)
-		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGKILL", Why: state.WhyResize}) // the first reason counts
+		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGKILL", Why: state.WhyResize}) // the first reason is kept
 	}},
 	{"an attempt that is over", func(b *bench) {
 		b.trees().Save("nobody", state.WhyResize, "USR1", time.Hour)
 		b.expect(b.run(b.launch(":")), outcome{})
 	}},
-	{"without its runner", func(b *bench) {
+	{"after its runner has ended", func(b *bench) {
 		b = newBench(b.t, b.kind)
 		l, r, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while test -d $DIR; do sleep 0.02; done`)
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", 500*time.Millisecond)
@@ -74,8 +73,8 @@ var saving = []test{
 	}},
 }
 
-// saver launches an attempt and waits until it writes a PID to its FIFO. It skips the test if the
-// engine cannot save work.
+// saver launches an attempt and waits for the PID that the attempt writes to its FIFO. It skips the
+// test if the engine cannot ask attempts to save.
 func (b *bench) saver(commands ...string) (l engine.Launch, r engine.Running, pid int) {
 	b.t.Helper()
 	b.trees()

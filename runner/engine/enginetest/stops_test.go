@@ -22,10 +22,10 @@ func stops() (tests []test) {
 		want          outcome
 	}{
 		{"Term", say + "sleep 1000", patience, []engine.StopMode{engine.Term}, ended(-1, "SIGTERM")},
-		// A process that a shell starts just after it received a signal may belong to its handler.
+		// sleep starts before the signal: a process started just after it may belong to the handler.
 		{"Term to a handler that exits 0", "trap 'exit 0' TERM; sleep 1000 & " + say + "wait", patience, []engine.StopMode{engine.Term}, ended(0, "")},
-		{"Term to one that ignores it", stubborn + say + "sleep 1000; sleep 1000", 200 * time.Millisecond, []engine.StopMode{engine.Term}, ended(-1, "SIGKILL")},
-		{"Term to a stopped one", say + "kill -STOP $$; sleep 1000", patience, []engine.StopMode{engine.Term}, ended(-1, "SIGTERM")},
+		{"Term to a command that ignores it", stubborn + say + "sleep 1000; sleep 1000", 200 * time.Millisecond, []engine.StopMode{engine.Term}, ended(-1, "SIGKILL")},
+		{"Term to a stopped command", say + "kill -STOP $$; sleep 1000", patience, []engine.StopMode{engine.Term}, ended(-1, "SIGTERM")},
 		{"Kill", stubborn + say + "sleep 1000", patience, []engine.StopMode{engine.Kill}, ended(-1, "SIGKILL")},
 		{"Kill overrides Term", stubborn + say + "while :; do sleep 1000; done", time.Hour, []engine.StopMode{engine.Term, engine.Kill}, ended(-1, "SIGKILL")},
 		{"Term to a daemon", daemon + "; exec sleep 1000", patience, []engine.StopMode{engine.Term}, ended(-1, "SIGTERM")},
@@ -69,7 +69,7 @@ func stops() (tests []test) {
 			got := b.end(l.UniID)
 			b.expect(got, c.want)
 			if got.Elapsed < l.Timeout {
-				b.t.Errorf("it ended after %v, timeout %v", got.Elapsed, l.Timeout)
+				b.t.Errorf("the attempt ended after %v, before its timeout of %v", got.Elapsed, l.Timeout)
 			}
 		}})
 	}
@@ -79,9 +79,9 @@ func stops() (tests []test) {
 		want          outcome
 	}{
 		{"timeout with a signal that is caught", "trap 'echo saved; exit 3' USR1; sleep 1000 & wait", engine.TimeoutSignal{Signal: "USR1", Grace: patience}, outcome{Exit: 3}},
-		{"timeout with a signal that does not help", "trap : USR1 TERM; while :; do sleep 1000 & wait; done", engine.TimeoutSignal{Signal: "USR1", Grace: 300 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
+		{"timeout with a signal that is caught and ignored", "trap : USR1 TERM; while :; do sleep 1000 & wait; done", engine.TimeoutSignal{Signal: "USR1", Grace: 300 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
 		{"timeout with a signal that nothing catches", "exec sleep 1000", engine.TimeoutSignal{Signal: "USR1", Grace: patience}, outcome{Exit: -1, Signal: "SIGTERM"}},
-		{"timeout with a grace of its own", stubborn + "sleep 1000; sleep 1000", engine.TimeoutSignal{Signal: "TERM", Grace: 200 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
+		{"timeout with its own grace period", stubborn + "sleep 1000; sleep 1000", engine.TimeoutSignal{Signal: "TERM", Grace: 200 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
 	} {
 		tests = append(tests, test{c.name, func(b *bench) {
 			l := b.launch(c.command, "echo second")

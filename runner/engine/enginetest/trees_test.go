@@ -10,15 +10,15 @@ import (
 	"gpurun/runner/engine"
 )
 
-// daemon is a shell command that leaves a daemon running, detached from its parent, session, output
-// and folder. The daemon writes its PID to $DIR/fifo.
+// daemon is a shell command that starts a daemon, detached from its parent, session, output and
+// folder. The daemon writes its PID to $DIR/fifo.
 const daemon = `(setsid sh -c '(cd /; echo $$ >/dev/null; exec sh -c "echo \$\$ >$DIR/fifo; exec sleep 1000" >/dev/null 2>&1) &') `
 
-// stubborn ignores SIGTERM.
+// stubborn makes a shell ignore SIGTERM.
 const stubborn = `trap "" TERM; `
 
-// leaves returns a test of a command that writes the PID of a leftover process to its FIFO. The
-// engine must end that process.
+// leaves returns a test that the engine ends the leftover process of a command. The process's PID must
+// arrive on the FIFO.
 func leaves(name, command string, want outcome) test {
 	return test{name, func(b *bench) {
 		l := b.launch(command)
@@ -30,9 +30,9 @@ func leaves(name, command string, want outcome) test {
 	}}
 }
 
-// trees tests that an attempt is its whole process tree.
+// trees tests that an attempt includes its whole process tree.
 var trees = []test{
-	{"its CPU time", func(b *bench) {
+	{"CPU time includes the whole tree", func(b *bench) {
 		b.trees()
 		b, busy, r := abandon(b, "while :; do :; done")
 		b.adopt(busy, r)
@@ -46,15 +46,15 @@ var trees = []test{
 			used := b.engine.Trees.CPU([]string{busy.UniID, idle.UniID, daemons.UniID, "unknown"})
 			if used[busy.UniID] >= 100*time.Millisecond && used[daemons.UniID] >= 100*time.Millisecond {
 				if cpu, ok := used[idle.UniID]; !ok || cpu > 90*time.Millisecond {
-					b.t.Errorf("one that sleeps has used %s, %v", cpu, ok)
+					b.t.Errorf("the idle attempt has used %s, %v", cpu, ok)
 				}
 				if cpu, ok := used["unknown"]; ok {
-					b.t.Errorf("one that does not exist has used %s", cpu)
+					b.t.Errorf("an unknown attempt has used %s", cpu)
 				}
 				return
 			}
 			if time.Now().After(deadline) {
-				b.t.Fatalf("busy ones have used %v", used)
+				b.t.Fatalf("the busy attempts still count as idle: %v", used)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -71,7 +71,7 @@ var trees = []test{
 		began := time.Now()
 		b.expect(b.end(l.UniID), outcome{LeftOver: 1})
 		if d := time.Since(began); d < l.Grace {
-			b.t.Errorf("it ended after %v, before its grace period of %v", d, l.Grace)
+			b.t.Errorf("the attempt ended after %v, within its grace period of %v", d, l.Grace)
 		}
 		gone(b.t, child)
 	}},
@@ -80,7 +80,7 @@ var trees = []test{
 		b.expect(b.run(l), outcome{})
 		b.logged(l, "late\n")
 	}},
-	{"Attempt knows the tree", func(b *bench) {
+	{"Attempt finds the attempt of a process", func(b *bench) {
 		b.trees()
 		l := b.launch(daemon + "; sleep 1000")
 		fifo := b.fifo(l)
@@ -105,11 +105,11 @@ var trees = []test{
 		end := b.end(l.UniID)
 		b.expect(end, outcome{})
 		if end.At.Before(released) {
-			b.t.Errorf("it ended at %v, with its last command; but its tree was running until at least %v", end.At, released)
+			b.t.Errorf("the end is at %v, but the tree was running until at least %v", end.At, released)
 		}
 		b.logged(l, "later\n")
 	}},
-	{"stop ends what the script reports as running", func(b *bench) {
+	{"stop ends a process that the script reports as running", func(b *bench) {
 		l := b.reporting("$(cat $DIR/fifo)", "running")
 		fifo := b.fifo(l)
 		r := b.start(l)

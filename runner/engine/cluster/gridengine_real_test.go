@@ -150,7 +150,7 @@ func TestRealRequeuedJobIsNotCancelled(t *testing.T) {
 	}
 }
 
-// The limit is not one that gpurun requested.
+// The limit is the site's: gpurun does not request it from a timeout.
 func TestRealSiteTimeLimitEndsJob(t *testing.T) {
 	sgeSite.Meet(t, `, extra: ["-l h_rt=3"]`, []Fate{{Job: "{name: limited, retry: 0, run: " + up + "}", Want: []state.Phase{state.Timeout}, Says: "(the time limit of sge)"}}, Nothing, Nothing)
 }

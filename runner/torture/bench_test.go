@@ -21,8 +21,8 @@ const (
 type place struct {
 	dir      string
 	sim      string
-	gpus     []string // flags for the GPUs,
-	settings []string // and environment variables
+	gpus     []string // flags that select the GPUs
+	settings []string // additional environment variables of runners
 	journal  string
 	mark     string // in the environment of all its processes
 	still    *stills
@@ -81,7 +81,7 @@ func (p *place) environ() []string {
 	return env
 }
 
-// A job is a job in a batch, with the outcome of each of its attempts.
+// A job is one job of a batch. Its plan lists the outcomes of its attempts.
 type job struct {
 	Name   string
 	Kind   string // plain, share, daemon, traceless, chain
@@ -92,7 +92,7 @@ type job struct {
 	Retry  int
 }
 
-// someJobs returns a random batch. About half of its jobs fail before they succeed.
+// someJobs returns a random batch. About three of eight jobs fail before they succeed.
 func someJobs(rng *rand.Rand, n int) []job {
 	plans := []string{"0", "0", "0", "0", "3 0", "k 0", "1 7 0", "0"}
 	jobs := make([]job, n)

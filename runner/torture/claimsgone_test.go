@@ -16,18 +16,18 @@ func TestRunContinuesWithoutClaimsFolder(t *testing.T) {
 		spoil func(claims string) error
 		warns int
 	}{
-		{"the user's folder", func(claims string) error {
+		{"user's folder is removed", func(claims string) error {
 			mine, err := filepath.Glob(filepath.Join(claims, "gpurun-*"))
 			for _, dir := range mine {
 				err = os.RemoveAll(dir)
 			}
 			return err
 		}, 0},
-		{"no folder can be made", func(claims string) error {
+		{"no folder can be created", func(claims string) error {
 			if err := os.RemoveAll(claims); err != nil {
 				return err
 			}
-			return os.WriteFile(claims, nil, 0o644) // this stops root, too
+			return os.WriteFile(claims, nil, 0o644) // not even root can create a folder there
 		}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestRunContinuesWithoutClaimsFolder(t *testing.T) {
 			if err := c.spoil(claims); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the claim to come back", patience, func() bool {
+			until(t, "the claim to reappear", patience, func() bool {
 				for _, root := range []string{claims, filepath.Join(p.dir, "runtime", "gpurun-claims")} {
 					if found, _ := filepath.Glob(filepath.Join(root, "gpurun-*", "*.claim")); len(found) > 0 {
 						return true

@@ -63,17 +63,17 @@ func TestClockChangeLosesNothing(t *testing.T) {
 			began := time.Now()
 			l.run(0)
 			if took := time.Since(began); took > time.Minute {
-				t.Errorf("the rest took %v", took)
+				t.Errorf("the second run took %v", took)
 			}
 			led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
 			train := led.attempts[led.order[1]]
 			if got := outcome(train); got != "succeeded (exit 0) " || train.end.Seconds < 1.5 || train.end.Seconds > 60 {
-				t.Errorf("%s after %v s", got, train.end.Seconds)
+				t.Errorf("train: got %s after %v s, want success after 1.5 s to 60 s", got, train.end.Seconds)
 			}
 			l.later(by)
 			l.run(0)
 			if got, want := ran(), "first\ntrain\nagain\nagain\n"; got != want {
-				t.Errorf("what ran:\n%swant:\n%s", got, want)
+				t.Errorf("jobs ran in this order:\n%swant:\n%s", got, want)
 			}
 			noneLeft(t, l.mark)
 		})

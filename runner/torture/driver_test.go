@@ -48,7 +48,7 @@ jobs:
 	d.says(r, "warning     cannot read the GPUs", "2 of 2 done")
 }
 
-// Endless process lists must not use memory or stop a batch.
+// A driver that returns endless process lists does not stop a batch.
 func TestEndlessListsDoNotStopABatch(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `settings: {poll: 1s}
@@ -63,7 +63,7 @@ jobs:
 	d.ended(r, 0)
 }
 
-// Jobs that no GPU could ever run are not planned.
+// gpurun plan refuses jobs that no GPU could ever run.
 func TestPlanRefusesImpossibleJobs(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, "jobs:\n  - {name: eight, gpus: 8, gpu_memory: 1GiB, run: \"true\"}\n")

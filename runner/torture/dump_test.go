@@ -52,11 +52,11 @@ func waitsIn(pid int) string {
 	return strings.Join(threads, ", ")
 }
 
-// It must also work for a traced runner.
+// dump must also work for a traced runner.
 func TestDumpShowsWhereARunnerHangs(t *testing.T) {
 	t.Parallel()
-	for _, under := range [][]string{nil, {"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock"}} {
-		t.Run(strings.Join(under, " "), func(t *testing.T) {
+	for name, under := range map[string][]string{"plain": nil, "traced": {"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock"}} {
+		t.Run(name, func(t *testing.T) {
 			if len(under) > 0 && exec.Command(under[0], append(under[1:], "true")...).Run() != nil {
 				t.Skip("no strace")
 			}
@@ -68,7 +68,7 @@ func TestDumpShowsWhereARunnerHangs(t *testing.T) {
 			got := dump(r)
 			for _, want := range []string{"start       a", "SIGQUIT at ", "(*loop).wait(", "__keeper", "sleep 3: "} {
 				if !strings.Contains(got, want) {
-					t.Errorf("got no %q:\n%s", want, got)
+					t.Errorf("no %q in the dump:\n%s", want, got)
 				}
 			}
 		})

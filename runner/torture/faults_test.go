@@ -74,7 +74,7 @@ exec "$@"`
 	for i := 1; i <= 50; i++ {
 		fds, _ := os.ReadFile(fmt.Sprintf("%s/fds.%d", l.dir, i))
 		limit, _ := os.ReadFile(fmt.Sprintf("%s/limit.%d", l.dir, i))
-		if n := strings.TrimSpace(string(fds)); n != "4" { // the fourth is for listing them
+		if n := strings.TrimSpace(string(fds)); n != "4" { // ls opens the fourth
 			t.Fatalf("job %d has %s open files", i, n)
 		}
 		if string(limit) != string(want) {
@@ -83,7 +83,7 @@ exec "$@"`
 	}
 }
 
-// Either few descriptors are enough for many concurrent jobs, or the error names what is short.
+// A low limit on open files is enough for many concurrent jobs, or the error names that limit.
 func TestFewDescriptorsAreEnough(t *testing.T) {
 	t.Parallel()
 	l := batch(t, `settings: {max_concurrent: 100}
@@ -138,7 +138,7 @@ func TestLockInAnotherPIDNamespaceIsRespected(t *testing.T) {
 	t.Parallel()
 	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {
-		t.Skipf("no pid namespaces here: %v %s", err, out)
+		t.Skipf("cannot use PID namespaces here: %v %s", err, out)
 	}
 	l := batch(t, "settings: {grace: 1s}\njobs:\n  - {name: long, gpus: 0, run: \": >DIR/up; sleep 60\"}\n")
 	r := l.start(inside...)
@@ -158,12 +158,12 @@ func TestLockInAnotherPIDNamespaceIsRespected(t *testing.T) {
 	l.kill(r)
 }
 
-// The fate of attempts in another PID namespace cannot be determined from here.
+// gpurun refuses to guess what became of attempts in another PID namespace.
 func TestAttemptInAnotherPIDNamespaceIsNotJudged(t *testing.T) {
 	t.Parallel()
 	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {
-		t.Skipf("no pid namespaces here: %v %s", err, out)
+		t.Skipf("cannot use PID namespaces here: %v %s", err, out)
 	}
 	l := batch(t, "settings: {grace: 1s}\njobs:\n  - {name: train-3, gpus: 0, run: \": >DIR/up; sleep 2\"}\n")
 	r := l.start()
@@ -187,7 +187,7 @@ func TestRunWithHiddenProc(t *testing.T) {
 	}
 	hidden := []string{"unshare", "--mount", "sh", "-c", `mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`, "sh"}
 	if out, err := exec.Command(hidden[0], append(hidden[1:], "true")...).CombinedOutput(); err != nil {
-		t.Skipf("/proc cannot be hidden here: %v %s", err, out)
+		t.Skipf("cannot hide /proc here: %v %s", err, out)
 	}
 	l := batch(t, "jobs:\n  - {name: a, gpus: 1, gpu_memory: 1GiB, run: \": >DIR/up; sleep 2; exit 0\"}\n  - {name: b, gpus: 0, leftovers: kill, run: \"setsid sleep 100 & exit 0\"}\nsettings: {grace: 1s}\n")
 	for path := l.dir; path != "/"; path = filepath.Dir(path) {
@@ -234,11 +234,11 @@ jobs:
 		code      int
 		says      []string
 	}{
-		{"all", "gpus: [{memory: 24GiB}]\noutages: [{from: 200ms, error: the driver is reloaded}]\n", 124,
+		{"no readings", "gpus: [{memory: 24GiB}]\noutages: [{from: 200ms, error: the driver is reloaded}]\n", 124,
 			[]string{"gave up waiting for a GPU: train", "no readings: the driver is reloaded", "cannot read the GPUs, so no more jobs start", "2 of 3 done, 1 did not run"}},
-		{"the only one", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}]\n", 124,
+		{"only GPU is lost", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}]\n", 124,
 			[]string{"gave up waiting for a GPU: train", "GPU 0 does not answer: no job starts on it until it does: GPU is lost", "2 of 3 done, 1 did not run"}},
-		{"one of two", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}, {memory: 24GiB}]\n", 0,
+		{"one of two GPUs is lost", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}, {memory: 24GiB}]\n", 0,
 			[]string{"GPU 0 does not answer: no job starts on it until it does: GPU is lost", "3 of 3 done"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -250,8 +250,8 @@ jobs:
 	}
 }
 
-// While no GPU can be read, no job starts, ends are still noticed, and the run continues when
-// readings are back. A busy machine gets a later and longer outage, so that the first job starts
+// While no GPU can be read, no job starts, but the run notices ends. It continues when readings are
+// back. A busy machine gets a later and longer outage, so that the first job starts
 // before it and ends in it.
 func TestRunContinuesAfterOutageOfReadings(t *testing.T) {
 	t.Parallel()
@@ -268,14 +268,14 @@ jobs:
 		led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
 		first, second := led.attempts[led.order[0]], led.attempts[led.order[1]]
 		if at := second.start.Time.Sub(began); at < to-100*time.Millisecond {
-			t.Fatalf("the second job was placed after %v, before readings were back after %v:\n%s", at, to, r.out.String())
+			t.Fatalf("the second job started after %v, before readings were back after %v:\n%s", at, to, r.out.String())
 		}
 		at := first.end.Time.Sub(began)
 		if at < to {
 			return
 		}
 		if from > 40*time.Second {
-			t.Fatalf("the end of the first job was noticed after %v, not before readings were back after %v", at, to)
+			t.Fatalf("the run noticed the first job's end after %v, want before readings were back after %v", at, to)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (p *place) frozen(t *testing.T) (dir string, freeze func()) {
 	image, dir := filepath.Join(p.dir, "image"), p.mkdir(t, "disk")
 	must := func(name string, args ...string) {
 		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-			t.Skipf("no file system can be frozen here: %s: %v %s", name, err, out)
+			t.Skipf("cannot freeze a file system here: %s: %v %s", name, err, out)
 		}
 	}
 	if err := os.WriteFile(image, nil, 0o644); err != nil {
@@ -29,7 +29,7 @@ func (p *place) frozen(t *testing.T) (dir string, freeze func()) {
 	must("mke2fs", "-q", "-F", "-t", "ext4", image)
 	must("mount", "-o", "loop", image, dir)
 	t.Cleanup(func() { // once the hanging processes are gone
-		until(t, "the end of what uses "+dir, patience, func() bool { return exec.Command("umount", dir).Run() == nil })
+		until(t, "processes to release "+dir, patience, func() bool { return exec.Command("umount", dir).Run() == nil })
 	})
 	must("fsfreeze", "--freeze", dir)
 	must("fsfreeze", "--unfreeze", dir)
@@ -50,9 +50,9 @@ func (p *place) standIn(t *testing.T, writes string) (library, setting string) {
 	return library, "NVML_STANDIN=" + p.write(t, "standin", "write="+writes+"\n")
 }
 
-// If the process that reads the GPUs hangs in the kernel, where not even SIGKILL ends it, the run
-// continues without it: other jobs run, no second reader is started, and gpurun gives up in time
-// and exits although that process cannot.
+// The process that reads the GPUs hangs in the kernel, where not even SIGKILL ends it. Other jobs
+// must run, no second reader may start, and gpurun must exit after max_wait although that process
+// cannot.
 func TestRunContinuesIfDriverHangsInKernel(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can freeze a file system")
@@ -84,7 +84,7 @@ jobs:
 	}
 	freeze()
 	hung := 0
-	until(t, "it to hang", patience, func() bool {
+	until(t, "the probe to hang in the kernel", patience, func() bool {
 		all := probes()
 		i := slices.IndexFunc(all, inKernel)
 		if i >= 0 {
@@ -104,7 +104,7 @@ jobs:
 		}
 	}
 	if !inKernel(hung) {
-		t.Error("the hung process is gone, so this test proved nothing")
+		t.Error("the probe no longer hangs, so this test proves nothing")
 	}
 	l.ended(r, 124)
 	l.says(r, "gave up waiting for a GPU: train", "the driver hangs", "2 of 3 done, 1 did not run")

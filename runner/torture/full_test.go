@@ -65,13 +65,13 @@ func runsFull(t *testing.T, limit string) {
 	status := l.exec([]string{gpurun, "status", "--state-dir", tiny, l.file})
 	status.wait(patience)
 	if counts == nil || !strings.Contains(strings.Join(strings.Fields(status.out.String()), " "), "unfinished: "+counts[1]) {
-		t.Errorf("the run said %q, but status says:\n%s", counts, status.out.String())
+		t.Errorf("the run printed %q, but status prints:\n%s", counts, status.out.String())
 	}
 	before := len(l.notes("start"))
 	if before == 0 || before == len(jobs) {
-		t.Fatalf("%d jobs started before it was full", before)
+		t.Fatalf("%d jobs started before the disk was full, want some but not all", before)
 	}
-	until(t, "the end of what ran", patience, func() bool { return len(l.notes("end")) == before })
+	until(t, "running jobs to end", patience, func() bool { return len(l.notes("end")) == before })
 	noneLeft(t, p.mark)
 
 	if err := syscall.Mount("tmpfs", tiny, "tmpfs", syscall.MS_REMOUNT, "size=64m,nr_inodes=10000"); err != nil {
@@ -80,7 +80,7 @@ func runsFull(t *testing.T, limit string) {
 	l.ended(run(), 0)
 	folders, _ := filepath.Glob(filepath.Join(tiny, "*"))
 	if len(folders) != 1 {
-		t.Fatalf("in the state folder: %v", folders)
+		t.Fatalf("got state folders %v, want one", folders)
 	}
 	l.state = folders[0]
 	l.check()
@@ -90,7 +90,7 @@ func runsFull(t *testing.T, limit string) {
 	}
 	for _, j := range jobs {
 		if ended[j.Name] != 1 {
-			t.Errorf("%s ran to its end %d times", j.Name, ended[j.Name])
+			t.Errorf("%s ended %d times, want once", j.Name, ended[j.Name])
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (l *ledger) take(t testing.TB, f state.Fact) {
 	case state.KindRunning:
 		e.running = &f // repeated when an attempt is adopted
 	case state.KindStop:
-		e.stop = &f // the first reason counts; more stops may follow
+		e.stop = &f // the last one, if a job is stopped several times
 	case state.KindEnd:
 		once(t, &e.end, f)
 	}
@@ -165,7 +165,7 @@ func match(t testing.TB, l ledger, notes []note) map[string]*attempt {
 		n := &notes[i]
 		a := all[n.uniID]
 		if a == nil {
-			t.Errorf("%s ran as %s, which is not in the ledger", n.job, n.uniID)
+			t.Errorf("%s: the ledger has no attempt %s", n.job, n.uniID)
 			continue
 		}
 		switch {
@@ -174,9 +174,9 @@ func match(t testing.TB, l ledger, notes []note) map[string]*attempt {
 		case n.what == "end" && a.begun != nil && a.ended == nil:
 			a.ended = n
 		case n.what == "end" && a.ended != nil && n.code == "term" && a.ended.code != "term":
-			// it was stopped just after it had ended
+			// SIGTERM arrived just after the job had written its end
 		default:
-			t.Errorf("%s wrote %s of %s out of order", n.job, n.what, n.uniID)
+			t.Errorf("%s wrote a %s of attempt %s out of order", n.job, n.what, n.uniID)
 		}
 	}
 	return all

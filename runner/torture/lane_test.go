@@ -29,7 +29,7 @@ type lane struct {
 	excuses
 }
 
-// counts has how often each thing was done, over all lanes.
+// counts are totals over all lanes.
 type counts struct {
 	mu                                                               sync.Mutex
 	Runners, KillRunner, KillKeeper, KillBoth, Term, Pause, Rivals   int
@@ -67,7 +67,7 @@ type runner struct {
 	touched []int // additional exit statuses to expect, because its state was modified
 }
 
-// start starts a runner for the lane, under a tracer if one is given.
+// start starts a runner for the lane, under a wrapper such as strace if one is given.
 func (l *lane) start(under ...string) *runner {
 	return l.exec(append(append(under, gpurun, "run"), append(l.gpus, l.file)...))
 }
@@ -155,7 +155,7 @@ func (l *lane) killKeepers(pids []int) bool {
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	l.keepers = append(l.keepers, seconds(time.Now())) // on a busy machine, much may have happened since
+	l.keepers = append(l.keepers, seconds(time.Now())) // a busy machine may have delayed the kills
 	return true
 }
 
@@ -193,22 +193,22 @@ func (l *lane) check() []*attempt {
 	}
 	judge(t, l.jobs, led, all, l.excuses)
 	if left, err := os.ReadDir(filepath.Join(l.state, "attempts")); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) > 0 {
-		t.Errorf("%s: attempt folders are left: %v %v", l.name, left, err)
+		t.Errorf("%s: leftover attempt folders: %v %v", l.name, left, err)
 	}
 	l.tally(all)
 	return byTime(all)
 }
 
-// gone checks that no process of the lane is left, and that no keeper that ended normally left its
-// socket behind.
+// gone checks that the lane's processes have ended and, unless a keeper was killed, that the keepers
+// removed their sockets.
 func (l *lane) gone() {
 	l.t.Helper()
 	noneLeft(l.t, l.mark)
 	if len(l.keepers) > 0 {
 		return
 	}
-	// A keeper that is just being executed has no environment yet to mark it.
-	until(l.t, l.name+": the keepers to remove their sockets", patience, func() bool {
+	// noneLeft does not see a keeper during its exec, when its environment is empty.
+	until(l.t, "the keepers of "+l.name+" to remove their sockets", patience, func() bool {
 		left, _ := filepath.Glob(filepath.Join(l.state, "keeper-*.sock"))
 		return len(left) == 0
 	})
@@ -233,6 +233,6 @@ func (l *lane) tally(all map[string]*attempt) {
 }
 
 func (c *counts) String() string {
-	return fmt.Sprintf("%d rounds, %d runners; killed: %d runners, %d keepers, %d both at once, %d in a system call; %d SIGTERM, %d SIGSTOP, %d keepers stopped for long, %d readers stalled, %d rivals, %d ledgers or locks taken away; %d attempts, %d of them ran, %d lost, %d interrupted; at most %d on one GPU",
+	return fmt.Sprintf("%d rounds, %d runners; killed: %d runners, %d keepers, %d both at once, %d in a system call; %d SIGTERM, %d SIGSTOP, %d keepers stopped for long, %d readers stalled, %d rivals, %d ledgers or locks removed; %d attempts, %d of them ran, %d lost, %d interrupted; at most %d on one GPU",
 		c.Rounds, c.Runners, c.KillRunner, c.KillKeeper, c.KillBoth, c.Traced, c.Term, c.Pause, c.Stopped, c.Stalled, c.Rivals, c.Touched, c.Attempts, c.Starts, c.Lost, c.Interrupted, c.On)
 }

@@ -33,8 +33,8 @@ func (r *runner) thrice(t testing.TB) {
 	}
 }
 
-// stopKeepers stops the keepers for longer than their runner takes to notice, ends or keeps the
-// runner, and continues them.
+// stopKeepers stops the keepers for longer than their runner takes to notice, sometimes ends the
+// runner, and continues the keepers.
 func (l *lane) stopKeepers(r *runner) {
 	l.count.add(&l.count.Stopped)
 	from := seconds(time.Now())
@@ -52,7 +52,7 @@ func (l *lane) stopKeepers(r *runner) {
 	}
 }
 
-// stall starts a runner whose output is not read, and ends it as a user would.
+// stall starts a runner whose output is not read, and ends it with three signals.
 func (l *lane) stall() {
 	l.count.add(&l.count.Stalled)
 	r, reader := l.startStalled(gpurun, "run", "--sim", l.sim, l.file)
@@ -95,9 +95,9 @@ func killTraceless(mark string) {
 	}
 }
 
-// TestStoppedKeeperLosesNothing stops a keeper, kills its runner and runs the file again. gpurun reports which
-// process does not respond, gpurun stop reports what it could not do, the third signal ends gpurun,
-// and once the keeper continues, nothing is lost.
+// TestStoppedKeeperLosesNothing stops a keeper, kills its runner and runs the file again. gpurun
+// reports which process does not respond, gpurun stop reports which jobs it could not stop, and the
+// third signal ends gpurun. Once the keeper continues, nothing is lost.
 func TestStoppedKeeperLosesNothing(t *testing.T) {
 	t.Parallel()
 	l := alone(t, job{Name: "a", Kind: "plain", Plan: "0", Sleep: 1000})
@@ -116,12 +116,12 @@ func TestStoppedKeeperLosesNothing(t *testing.T) {
 		t.Fatalf("gpurun stop did not end:\n%s", dump(stop))
 	}
 	if l.ended(stop, 4); !strings.Contains(stop.out.String(), "not stopped: a") || !strings.Contains(stop.out.String(), silent) {
-		t.Errorf("gpurun stop said:\n%s", stop.out.String())
+		t.Errorf("gpurun stop printed:\n%s", stop.out.String())
 	}
 
 	out := filepath.Join(l.dir, "second.out")
 	second := l.exec([]string{"sh", "-c", `exec "$@" >` + out + ` 2>&1`, "sh", gpurun, "run", "--sim", l.sim, l.file})
-	until(t, "a word about the keeper", patience, func() bool {
+	until(t, "the second run to report the keeper", patience, func() bool {
 		said, _ := os.ReadFile(out)
 		return bytes.Contains(said, []byte(silent))
 	})
@@ -130,7 +130,7 @@ func TestStoppedKeeperLosesNothing(t *testing.T) {
 		t.Fatalf("gpurun stop did not end:\n%s", dump(stop))
 	}
 	if l.ended(stop, 4); !strings.Contains(stop.out.String(), silent) {
-		t.Errorf("gpurun stop said:\n%s", stop.out.String())
+		t.Errorf("gpurun stop printed:\n%s", stop.out.String())
 	}
 	second.thrice(t)
 	l.ended(second, 143)
@@ -140,12 +140,12 @@ func TestStoppedKeeperLosesNothing(t *testing.T) {
 		t.Errorf("gpurun stop: %v\n%s", err, out)
 	}
 	if got := outcome(l.last()); !strings.HasPrefix(got, "cancelled") && !strings.HasPrefix(got, "interrupted") {
-		t.Errorf("got %s", got)
+		t.Errorf("got %q, want cancelled or interrupted", got)
 	}
 }
 
-// TestStalledReaderDoesNotBlockRun runs a batch whose output is no longer read, as with a pager. The run must
-// finish and unlock the file, and a signal must end the remaining process.
+// TestStalledReaderDoesNotBlockRun runs a batch whose output is no longer read, as with a pager. The
+// run must finish and unlock the file, and signals must end the remaining process.
 func TestStalledReaderDoesNotBlockRun(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -155,7 +155,7 @@ func TestStalledReaderDoesNotBlockRun(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		inMid bool // send the signals while jobs are running
-	}{{"at the end", false}, {"in the middle", true}} {
+	}{{"after the last job", false}, {"while a job runs", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.inMid {
 				p.write(t, "lane/jobs.yaml", "jobs: [{name: \"b-{i}\", matrix: {i: 1..300}, gpus: 0, run: 'trap \"\" TERM; if test {i} = 300; then sleep 1000; fi'}]\n")
@@ -163,13 +163,13 @@ func TestStalledReaderDoesNotBlockRun(t *testing.T) {
 			r, reader := l.startStalled(gpurun, "run", l.file)
 			defer reader.Close()
 			if !c.inMid {
-				until(t, "its ledger", patience, func() bool { return exists(filepath.Join(l.state, "ledger.jsonl")) })
-				until(t, "the file to be given back", patience, func() bool {
+				until(t, "the ledger", patience, func() bool { return exists(filepath.Join(l.state, "ledger.jsonl")) })
+				until(t, "the run to unlock the file", patience, func() bool {
 					next := l.exec([]string{gpurun, "run", l.file})
 					return next.wait(patience) && next.code() == 0
 				})
 				if r.over() {
-					t.Error("the reader did not block gpurun; make it stall earlier")
+					t.Error("gpurun ended although nothing read its output; this test needs more output")
 				}
 			} else {
 				until(t, "the last job", patience, func() bool { return len(readLedger(t, filepath.Join(l.state, "ledger.jsonl")).order) >= 600 })
@@ -177,7 +177,7 @@ func TestStalledReaderDoesNotBlockRun(t *testing.T) {
 			r.thrice(t)
 			said, _ := io.ReadAll(reader)
 			if len(said) > 8192 {
-				t.Errorf("it wrote %d bytes to a pipe of 4096", len(said))
+				t.Errorf("gpurun wrote %d bytes to a pipe of 4096", len(said))
 			}
 			for _, pid := range keepers(l.mark, l.state) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -11,11 +11,11 @@ import (
 )
 
 var (
-	duration = flag.Duration("torture.time", 12*time.Second, "how long TestTorture runs; with -torture.traced -1, half for it and half for TestKillBetweenSystemCallsLosesNothing")
-	seed     = flag.Uint64("torture.seed", 0, "seed of the random choices; 0 for the current time")
-	lanes    = flag.Int("torture.lanes", 3, "runners at once")
-	starts   = flag.Int("torture.starts", 240, "total number of jobs of eight runners of two users")
-	traced   = flag.Int("torture.traced", 12, "kills between two system calls; -1 for every system call of a start, as time allows")
+	duration = flag.Duration("torture.time", 12*time.Second, "time for TestTorture; with -torture.traced -1, shared equally with TestKillBetweenSystemCallsLosesNothing")
+	seed     = flag.Uint64("torture.seed", 0, "seed of the random choices; 0 derives one from the time, except in TestEightRunnersOfTwoUsers")
+	lanes    = flag.Int("torture.lanes", 3, "number of concurrent lanes in TestTorture")
+	starts   = flag.Int("torture.starts", 240, "total number of jobs in TestEightRunnersOfTwoUsers")
+	traced   = flag.Int("torture.traced", 12, "number of kills between two system calls; -1 covers every system call of a start, as time allows")
 )
 
 // gpurun is the program, built once for all tests.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A runner is killed, and its job fails without it. When the file is run again, each of the two
+// A job fails after its runner was killed. When the file is run again, each of the job's two
 // attempts has its own log.
 func TestEachAttemptHasItsOwnLog(t *testing.T) {
 	t.Parallel()
@@ -37,6 +37,6 @@ jobs:
 	now, _ := os.ReadFile(log)
 	old, _ := os.ReadFile(log + ".1")
 	if n, m := strings.Count(string(now), "output of"), strings.Count(string(old), "output of"); n != 1 || m != 1 {
-		t.Errorf("got %d and %d outputs in the log and the old log, want 1 and 1:\n%s\n%s", n, m, now, old)
+		t.Errorf("got %d outputs in the log and %d in the old log, want 1 in each:\n%s\n%s", n, m, now, old)
 	}
 }

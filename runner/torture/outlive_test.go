@@ -117,7 +117,7 @@ func TestJobsOutliveTheirRunner(t *testing.T) {
 			if most == 0 {
 				most = time.Since(began)
 			}
-			if c.code == 1 { // a failed job is rerun by this run, which then exits with 0
+			if c.code == 1 { // this run may have rerun the failed job, so its exit status is not checked
 				t.Log(r.out.String())
 			}
 			led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
@@ -127,10 +127,10 @@ func TestJobsOutliveTheirRunner(t *testing.T) {
 			}
 			ran := l.notes("end")[0].at - l.notes("start")[0].at
 			if first.end.Seconds < ran-0.1 || first.end.Seconds > most.Seconds() {
-				t.Errorf("%.2f s in the ledger, but the job ran for %.2f s, and was over after %v", first.end.Seconds, ran, most)
+				t.Errorf("the ledger has %.2f s, but the job ran for %.2f s and ended within %v", first.end.Seconds, ran, most)
 			}
 			if c.code == 0 && (len(l.notes("start")) != 1 || r.code() != 0) {
-				t.Errorf("%d starts, exit status %d", len(l.notes("start")), r.code())
+				t.Errorf("%d starts and exit status %d, want 1 and 0", len(l.notes("start")), r.code())
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestJobNeverRunsTwiceIfKeeperDiesToo(t *testing.T) {
 		t.Errorf("got %q, want lost", got)
 	}
 	if n := l.notes("start"); len(n) != 2 || n[1].at < l.notes("end")[0].at {
-		t.Errorf("starts %v, ends %v", n, l.notes("end"))
+		t.Errorf("want two attempts that do not overlap: starts %v, ends %v", n, l.notes("end"))
 	}
 }
 
@@ -212,7 +212,7 @@ jobs:
 	until(t, "the job", patience, func() bool { return exists(mark) })
 	r.signal(syscall.SIGINT) // without a terminal, the first signal stops jobs
 	until(t, "the stop in the ledger", patience, func() bool { return l.last().stop != nil })
-	until(t, "the signal", patience, func() bool { return exists(mark + ".told") }) // if it is killed before it notifies its keeper, nothing is stopped
+	until(t, "the signal", patience, func() bool { return exists(mark + ".told") }) // a runner that is killed before it notifies its keeper stops nothing
 	l.kill(r)
 	l.run(0)
 	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
@@ -223,7 +223,7 @@ jobs:
 		t.Errorf("got %s (%s), want interrupted", got.State, got.Reason)
 	}
 	if got := led.attempts[led.order[1]].end; got.State != state.Succeeded {
-		t.Errorf("the second attempt: %s", got.State)
+		t.Errorf("second attempt: got %s, want succeeded", got.State)
 	}
 	noneLeft(t, p.mark)
 }
@@ -240,7 +240,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// A timeout continues without a runner.
+// A timeout applies even while no runner is alive.
 func TestTimeoutWithoutRunner(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -76,7 +76,7 @@ func noneLeft(t testing.TB, mark string) {
 			return
 		}
 	}
-	t.Errorf("processes left over: %v", left)
+	t.Errorf("leftover processes: %v", left)
 }
 
 // until waits for a condition, with a deadline.
@@ -84,7 +84,7 @@ func until(t testing.TB, what string, limit time.Duration, ok func() bool) {
 	t.Helper()
 	for left := allow(limit); !ok(); time.Sleep(5 * time.Millisecond) {
 		if left.over(time.Now()) {
-			t.Fatalf("%s: not within %v", what, limit)
+			t.Fatalf("timed out after %v waiting for %s", limit, what)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"gpurun/gpu/claim"
 )
 
-// These are what waiting users may do, and the maximum cost for the run that holds the GPUs:
-// seconds of idle time per gap, and in all, over all GPUs.
+// rivals are what a waiting user may do, and the most that it may cost the run that holds the GPUs,
+// in seconds of idle time: the longest gap, and the sum over all GPUs.
 var rivals = []struct {
 	name    string
 	do      func(c *crowd, rival *lane, r *runner)
@@ -24,29 +24,30 @@ var rivals = []struct {
 	sum     float64
 }{
 	{"stopped", func(_ *crowd, _ *lane, r *runner) { r.signal(syscall.SIGSTOP) }, courtesy, gpuCount * courtesy},
-	{"stopped, with its keeper", func(_ *crowd, l *lane, r *runner) {
+	{"stopped with its keeper", func(_ *crowd, l *lane, r *runner) {
 		for _, pid := range append(keepers(l.mark, l.state), r.cmd.Process.Pid) {
 			_ = syscall.Kill(pid, syscall.SIGSTOP)
 		}
 	}, courtesy, gpuCount * courtesy},
 	{"killed", func(_ *crowd, _ *lane, r *runner) { r.signal(syscall.SIGKILL) }, 0, 0},
-	{"toggling files", func(c *crowd, l *lane, r *runner) {
+	{"toggles claim and wish files", func(c *crowd, l *lane, r *runner) {
 		r.signal(syscall.SIGKILL)
 		toggle := exec.Command("sh", "-c", "while test -d $PWD; do : >a.claim; : >b.wish; rm a.claim b.wish; done")
 		toggle.Dir, toggle.Env = l.claims(), []string{c.mark}
 		c.beside(toggle, l)
 	}, 0, 0},
-	{"wishing, and taking nothing", haunted(0), courtesy, gpuCount * courtesy},
-	{"wishing anew every second", haunted(time.Second), courtesy, gpuCount * courtesy},
-	{cannotRead, func(c *crowd, l *lane, _ *runner) {
+	{"wishes but takes nothing", haunted(0), courtesy, gpuCount * courtesy},
+	{"renews its wish every second", haunted(time.Second), courtesy, gpuCount * courtesy},
+	{driverHangs, func(c *crowd, l *lane, _ *runner) {
 		l.write(c.t, "hung", fmt.Sprintf("count=%d\nhang=memory2\n", gpuCount))
 	}, courtesy, gpuCount * courtesy},
 }
 
-// cannotRead is a rival with a hanging driver, which cannot be simulated.
-const cannotRead = "whose driver hangs"
+// driverHangs needs the stand-in for NVML, because simulated GPUs never hang.
+const driverHangs = "its driver hangs"
 
-// haunted replaces a waiting run by ghosts that publish wishes under changing names.
+// haunted replaces a waiting run with a process that only publishes the run's wish, under a new name
+// at each interval; 0 for one name.
 func haunted(every time.Duration) func(c *crowd, l *lane, r *runner) {
 	return func(c *crowd, l *lane, r *runner) {
 		wish := l.wish()
@@ -80,7 +81,7 @@ func (l *lane) wish() string {
 	return string(b)
 }
 
-// These environment variables turn this program into a ghost.
+// These environment variables make the test binary publish a wish without a run.
 const (
 	ghostWish  = "TORTURE_GHOST"
 	ghostEvery = "TORTURE_GHOST_EVERY"
@@ -109,17 +110,17 @@ func haunt(wish string) {
 
 var courtesy = gpu.NoHostRules().Courtesy.Seconds()
 
-// A run must continue at full speed, whatever happens to the runs that wait for its GPUs.
+// A run continues at full speed, whatever happens to the runs that wait for its GPUs.
 func TestRivalsDoNotSlowARun(t *testing.T) {
 	among(t)
 	for _, tt := range rivals {
 		t.Run(tt.name, func(t *testing.T) {
 			kind := "simulated"
-			if tt.name == cannotRead {
+			if tt.name == driverHangs {
 				kind = "driver"
 			}
 			c := onGPUsOf(t, kind)
-			slack, sumSlack := 4.0, 8.0 // a busy machine starts each job late; below courtesy, offers would expire
+			slack, sumSlack := 4.0, 8.0 // a busy machine starts jobs late; more than courtesy would hide an expired offer
 			if strict() {
 				slack, sumSlack = 0.7, 0.7
 			}
@@ -144,9 +145,9 @@ func TestRivalsDoNotSlowARun(t *testing.T) {
 				sum += max(0, g-0.1) // cost of any hand-over
 			}
 			longest := gaps[len(gaps)-1]
-			t.Logf("at most %.2f s at a time, %.1f GPU seconds in all", longest, sum)
+			t.Logf("idle: at most %.2f s per gap, %.1f GPU seconds in total", longest, sum)
 			if longest > tt.longest+slack || sum > tt.sum+gpuCount*sumSlack {
-				t.Errorf("it cost %.2f s at a time, want %.0f at most; %.1f GPU seconds, want %.0f", longest, tt.longest, sum, tt.sum)
+				t.Errorf("a GPU was idle for %.2f s, want at most %.0f plus slack; %.1f GPU seconds in total, want %.0f plus slack", longest, tt.longest, sum, tt.sum)
 			}
 			if t.Failed() {
 				keep(t, c.place)

@@ -29,9 +29,9 @@ int main(void) {
 }
 `
 
-// The job's PID changes every millisecond. The job must not be over while that process exists, and
-// its timeout must end it, even next to another job whose daemon has dropped every connection to
-// its job.
+// The PID of the job's process changes every millisecond. The job must not end while that process
+// exists, and the timeout must end both, even next to another job's daemon that has dropped every
+// connection to its job.
 func TestRunawayProcessIsEnded(t *testing.T) {
 	t.Parallel()
 	cc, err := exec.LookPath("cc")
@@ -62,12 +62,12 @@ jobs:
 	}
 	l.ended(r, 1)
 	if out := r.out.String(); !strings.Contains(out, "timeout     runaway") || strings.Contains(out, "succeeded   runaway") {
-		t.Errorf("gpurun said:\n%s", out)
+		t.Errorf("output:\n%s", out)
 	}
 	until(t, "the keeper's end", patience, func() bool { return len(keepers(l.mark, l.state)) == 0 })
 	noneLeft(t, p.mark)
 	for _, pid := range named(program) {
-		t.Errorf("process %d of the job is left", pid)
+		t.Errorf("leftover process %d of the job", pid)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }

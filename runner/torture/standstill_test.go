@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// A keeper is stopped in the middle of claiming, where it matters most. Others must continue within
-// 3 s, and nothing may be held twice, whether it is then continued or killed.
+// A keeper is stopped at a critical moment of claiming, and later continued or killed. Other runs
+// must continue within 3 s, and no GPU may be held twice.
 func TestStopWhileClaimingBlocksNoOthers(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("strace", "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("cannot use strace here: %v %s", err, out)
 	}
 	limit := 3.0
-	if *traced >= 0 { // with other tests running, the machine is too busy for this check
+	if *traced >= 0 { // other tests keep the machine busy
 		limit = 10
 	}
 	for _, c := range []struct {
 		name, call, below string
 		killed            bool
 	}{
-		{"under the lock", "flock", "claims", false},
-		{"with a claim half made", "openat", "claims/gpurun-%d", false},
-		{"published", "getdents64", "claims/gpurun-%d", false},
-		{"published, and killed", "getdents64", "claims/gpurun-%d", true},
+		{"holding the lock", "flock", "claims", false},
+		{"with an incomplete claim", "openat", "claims/gpurun-%d", false},
+		{"after publishing", "getdents64", "claims/gpurun-%d", false},
+		{"after publishing, then killed", "getdents64", "claims/gpurun-%d", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestStopWhileClaimingBlocksNoOthers(t *testing.T) {
 			}
 			stopped := newLane(t, p, "stopped", nil, onGPUs(6, 2), count)
 			others := newLane(t, p, "others", rand.New(rand.NewPCG(1, 1)), onGPUs(150, 1), count)
-			pid, a, goOn := stopped.stopAt(c.call, path)
+			pid, a, resume := stopped.stopAt(c.call, path)
 			b := others.start()
 			at := seconds(time.Now())
 			next := 0.0
@@ -55,13 +55,13 @@ func TestStopWhileClaimingBlocksNoOthers(t *testing.T) {
 				return b.over()
 			})
 			if next == 0 || next-p.still.between(at, at+next) > limit {
-				t.Errorf("another run's first job got a GPU only after %.1f s:\n%s", next, b.out.String())
+				t.Errorf("another run's first job got a GPU %.1f s after the run started (0 for never):\n%s", next, b.out.String())
 			}
-			t.Logf("%s: another run's first job came onto a GPU %.2f s after it stood still", c.name, next)
+			t.Logf("%s: another run's first job got a GPU %.2f s after the run started", c.name, next)
 			if c.killed {
 				stopped.killKeepers([]int{pid})
 			}
-			goOn()
+			resume()
 			for _, r := range []*runner{a, b} {
 				if !r.wait(patience) {
 					t.Fatalf("gpurun did not end:\n%s", dump(r))
@@ -87,9 +87,9 @@ func onGPUs(n, gpus int) []job {
 	return jobs
 }
 
-// stopAt starts a runner and returns when its keeper has stopped in a call on path. goOn continues
-// it.
-func (l *lane) stopAt(call, path string) (pid int, r *runner, goOn func()) {
+// stopAt starts a runner and returns when its keeper has stopped in a call on path. resume continues
+// the keeper.
+func (l *lane) stopAt(call, path string) (pid int, r *runner, resume func()) {
 	gate := l.gated()
 	r = l.start()
 	f, pid := l.atGate(gate)
@@ -101,7 +101,7 @@ func (l *lane) stopAt(call, path string) (pid int, r *runner, goOn func()) {
 	}
 	until(l.t, "the tracer", patience, func() bool { return isTraced(pid) })
 	l.open(f)
-	until(l.t, "its keeper to stand still", patience, func() bool {
+	until(l.t, "the keeper to stop", patience, func() bool {
 		b, _ := os.ReadFile(trace)
 		return strings.Contains(string(b), "stopped by SIGSTOP")
 	})

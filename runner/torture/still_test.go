@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stills are times when the whole machine was frozen, like a paused virtual machine, or too busy
-// even for this process. Deadlines cannot be met then.
+// stills are periods in which the whole machine was frozen, like a paused virtual machine, or too
+// busy to run even this process. No run can meet a deadline then.
 type stills struct {
 	mu   sync.Mutex
 	from []float64 // seconds since 1970
@@ -19,7 +19,7 @@ const (
 	stillFrom = 0.5 // minimum length of a pause, in seconds
 )
 
-// watchStills records such times until the test ends.
+// watchStills records these periods until the test ends.
 func watchStills(t testing.TB) *stills {
 	s, done := &stills{}, make(chan struct{})
 	var watch sync.WaitGroup
@@ -66,7 +66,7 @@ func (s *stills) between(from, to float64) (sum float64) {
 	return sum
 }
 
-func TestStillsExcuseDelays(t *testing.T) {
+func TestFrozenTimeIsMeasured(t *testing.T) {
 	s := &stills{}
 	s.note(10, 10.1)
 	s.note(20, 24)
@@ -101,7 +101,7 @@ func TestAllowanceCountsOwnRunningTime(t *testing.T) {
 		want  []bool
 	}{
 		{"used up", []time.Duration{400 * time.Millisecond, 400 * time.Millisecond, 300 * time.Millisecond}, []bool{false, false, true}},
-		{"the machine stood still", []time.Duration{100 * time.Millisecond, 95 * time.Second, 300 * time.Millisecond, 100 * time.Millisecond}, []bool{false, false, false, true}},
+		{"machine was frozen", []time.Duration{100 * time.Millisecond, 95 * time.Second, 300 * time.Millisecond, 100 * time.Millisecond}, []bool{false, false, false, true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := allow(time.Second)

@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// A sweep strikes at every n-th call of every kind of system call. It covers all kinds before it
-// tries a second n of any kind, so that a sweep that is cut short has covered some of everything.
-// The seed determines the order of n, so that short sweeps with different seeds differ.
+// A sweep chooses where to kill: at each n-th call of each kind of system call. It covers all kinds
+// before it tries a second n of any, so even a short sweep covers every kind. The seed determines
+// the order of n, so short sweeps with different seeds differ.
 type sweep struct {
 	rng   *rand.Rand
 	all   []*line
 	round []*line // the rest of this round
 }
 
-// A line has the strikes at one kind of call. How often a start makes that call is unknown at
+// A line tracks the kills at one kind of call. How often a start makes that call is unknown at
 // first, and varies slightly.
 type line struct {
 	side, call string
@@ -42,7 +42,7 @@ func newSweep(seed uint64, calls map[string][]string) *sweep {
 	return s
 }
 
-// next returns the next strike, or nil if none is left.
+// next returns where to kill next; nil if nothing is left.
 func (s *sweep) next() (l *line, n int) {
 	for fresh := false; ; fresh = true {
 		for len(s.round) > 0 {
@@ -63,8 +63,8 @@ func (s *sweep) next() (l *line, n int) {
 	}
 }
 
-// choose picks any remaining n, but first checks whether an n without a kill was beyond the last
-// call.
+// choose picks a random remaining n. After an n without a kill, it first tries the next ones, to
+// find out whether n was beyond the last call.
 func (l *line) choose(left []int, rng *rand.Rand) int {
 	if killed, ok := l.tried[l.last]; ok && !killed {
 		for n := l.last + 1; n < l.last+beyond; n++ {
@@ -76,14 +76,14 @@ func (l *line) choose(left []int, rng *rand.Rand) int {
 	return left[rng.IntN(len(left))]
 }
 
-// left returns the n that are still to be tried, as far as known.
+// left returns the n that are known to be untried.
 func (l *line) left() (left []int) {
 	missed := 0
 	for n := 1; n <= l.top+beyond && n <= lastTop && missed < beyond; n++ {
 		switch killed, ok := l.tried[n]; {
 		case !ok && n <= l.top:
 			left, missed = append(left, n), 0
-		case !ok && missed > 0: // is this beyond the last?
+		case !ok && missed > 0: // to confirm that the last call has been passed
 			left, missed = append(left, n), 0
 		case ok && !killed:
 			missed++
@@ -94,7 +94,7 @@ func (l *line) left() (left []int) {
 	return left
 }
 
-// struck records the outcome of a strike.
+// struck records whether the n-th call killed the process.
 func (l *line) struck(n int, killed bool) {
 	l.tried[n], l.last = killed, n
 	if killed && n > l.top/2 {
@@ -102,7 +102,7 @@ func (l *line) struck(n int, killed bool) {
 	}
 }
 
-// String describes the progress, for example "openat: 31 struck, 1 to 31: all".
+// String describes the progress, for example "runner openat: 31 kills, up to call 31: all".
 func (l *line) String() string {
 	kills, reached := 0, 0
 	for n, killed := range l.tried {
@@ -114,7 +114,7 @@ func (l *line) String() string {
 	if left := len(l.left()); left > 0 {
 		how = "more to come"
 	}
-	return fmt.Sprintf("%s %s: %d struck, up to the %dth: %s", l.side, l.call, kills, reached, how)
+	return fmt.Sprintf("%s %s: %d kills, up to call %d: %s", l.side, l.call, kills, reached, how)
 }
 
 // String returns a line for each kind of call.
@@ -126,17 +126,17 @@ func (s *sweep) String() string {
 			done++
 		}
 	}
-	return fmt.Sprintf("%d of %d kinds of call struck at wherever they were made:%s", done, len(s.all), strings.Join(lines, ""))
+	return fmt.Sprintf("%d of %d kinds of call fully covered:%s", done, len(s.all), strings.Join(lines, ""))
 }
 
-// Every existing n must be struck, and few others.
+// Every call that exists must be hit, with few misses.
 func TestSweepStrikesEveryCall(t *testing.T) {
 	made := map[string]int{"never": 0, "once": 1, "some": 5, "many": 77, "endless": 1000}
 	s := newSweep(1, map[string][]string{"runner": {"never", "some", "endless"}, "keeper": {"once", "many"}})
 	vain := map[string]int{}
 	for l, n := s.next(); l != nil; l, n = s.next() {
 		if _, twice := l.tried[n]; twice {
-			t.Fatalf("%s=%d is tried twice", l.call, n)
+			t.Fatalf("%s=%d was tried twice", l.call, n)
 		}
 		if n > made[l.call] {
 			vain[l.call]++
@@ -146,14 +146,14 @@ func TestSweepStrikesEveryCall(t *testing.T) {
 	for _, l := range s.all {
 		for n := 1; n <= min(made[l.call], lastTop); n++ {
 			if !l.tried[n] {
-				t.Errorf("%s: n = %d is missing", l.call, n)
+				t.Errorf("%s=%d was not hit", l.call, n)
 			}
 		}
 		if vain[l.call] > 40 {
-			t.Errorf("%s: %d strikes in vain", l.call, vain[l.call])
+			t.Errorf("%s: %d misses, want at most 40", l.call, vain[l.call])
 		}
 	}
-	if got, want := s.all[1].String(), "runner some: 5 struck, up to the 5th: all"; got != want {
+	if got, want := s.all[1].String(), "runner some: 5 kills, up to call 5: all"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, want := s.String(), "5 of 5 kinds"; !strings.HasPrefix(got, want) {
@@ -179,13 +179,13 @@ func TestShortSweepCoversEveryKindOfCall(t *testing.T) {
 	for _, side := range []string{"runner", "keeper"} {
 		for _, call := range calls[side] {
 			if seen[side+call] != 3 {
-				t.Errorf("%s %s: %d strikes of the first three rounds", side, call, seen[side+call])
+				t.Errorf("%s %s: got %d kills in the first three rounds, want 3", side, call, seen[side+call])
 			}
 		}
 	}
 	again, _ := first(1)
 	b, _ := first(2)
 	if !slices.Equal(a, again) || slices.Equal(a, b) {
-		t.Error("the order does not depend on the seed")
+		t.Error("the order must depend on the seed, and only on the seed")
 	}
 }

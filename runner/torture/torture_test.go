@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestTorture disturbs runners in every way until its time is up. docs/internals/reliability.md
-// quotes its output with -v.
+// TestTorture injects random faults until its time is up. The figures in
+// docs/internals/reliability.md come from its output with -v.
 func TestTorture(t *testing.T) {
 	among(t)
 	s, c := someSeed(t), &counts{}
@@ -21,7 +21,7 @@ func TestTorture(t *testing.T) {
 	for round := 0; round == 0 || time.Now().Before(end); round++ {
 		t.Run(fmt.Sprintf("round=%d", round), func(t *testing.T) { oneRound(t, s+uint64(round), c, end) })
 		if t.Failed() {
-			t.Logf("again: make torture TORTURE_SEED=%d", s+uint64(round))
+			t.Logf("to repeat: make torture TORTURE_SEED=%d", s+uint64(round))
 			break
 		}
 	}
@@ -38,8 +38,8 @@ func someSeed(t *testing.T) uint64 {
 	return s
 }
 
-// budget returns the time for one test: all of it, or half if both the random faults and the sweep
-// over system calls must fit.
+// budget returns the time for one test: all of it, or half if the random faults share it with a
+// full sweep over system calls.
 func budget() time.Duration {
 	if *traced < 0 {
 		return *duration / 2
@@ -47,8 +47,8 @@ func budget() time.Duration {
 	return *duration
 }
 
-// oneRound runs the batches of all lanes to their end, concurrently and with faults. In every
-// second round, the lanes belong to different users.
+// oneRound runs the batches of all lanes to their end, concurrently and with faults. As root, every
+// second round gives each lane a user of its own.
 func oneRound(t *testing.T, seed uint64, c *counts, end time.Time) {
 	p := newPlace(t)
 	users := seed%2 == 1 && os.Getuid() == 0
@@ -62,7 +62,7 @@ func oneRound(t *testing.T, seed uint64, c *counts, end time.Time) {
 	}
 	attempts := make([][]*attempt, *lanes)
 	var all sync.WaitGroup
-	var excused atomic.Bool // a keeper was killed, so traceless processes cannot be found
+	var excused atomic.Bool // a keeper was killed, so gpurun cannot find traceless processes
 	for i, l := range ls {
 		all.Go(func() {
 			l.disturb(end)
@@ -95,19 +95,19 @@ func merge(lists [][]*attempt) []*attempt {
 	return byTime(all)
 }
 
-// keep preserves a failed round for inspection.
+// keep copies the files of a failed test for inspection.
 func keep(t testing.TB, p *place) {
 	kept, err := os.MkdirTemp("", "torture-kept-")
 	if err == nil {
 		err = exec.Command("cp", "-a", p.dir, kept).Run()
 	}
-	t.Logf("what the round left: %s %v", kept, err)
+	t.Logf("files of the failed test: %s %v", kept, err)
 }
 
 // faultsPerRound bounds the number of faults in one batch.
 const faultsPerRound = 25
 
-// disturb starts runners and injects a fault into each of them.
+// disturb starts runners and injects faults into them.
 func (l *lane) disturb(end time.Time) {
 	var r *runner
 	for range faultsPerRound {
@@ -177,7 +177,7 @@ func (l *lane) fault(r *runner, choice int) {
 		r.wait(patience)
 		c.add(&c.KillRunner)
 		l.stall()
-	default: // only the runner gets SIGTERM, and is killed before it can write
+	default: // SIGTERM, then SIGKILL before the runner can write
 		r.signal(syscall.SIGTERM)
 		c.add(&c.Term)
 		r.wait(time.Duration(l.rng.IntN(20)) * time.Millisecond)
@@ -209,8 +209,8 @@ func (l *lane) pause(r *runner, keepers []int) {
 	}
 }
 
-// lastBreath is how long a runner may take to exit after closing its state.
-const lastBreath = 10 * time.Second
+// exitWithin is how long a runner may take to exit after closing its state.
+const exitWithin = 10 * time.Second
 
 // rival starts a second runner on the same file. While the first is running, one of the two must
 // exit with status 4.
@@ -222,17 +222,17 @@ func (l *lane) rival(r *runner) {
 	}
 	switch {
 	case b.over() && b.code() == 4:
-	case r.over() && r.code() == 4: // the second was faster; the first has ended
+	case r.over() && r.code() == 4: // the second got the lock first
 		b.wait(patience)
 		l.ended(b, 0, 1)
 		r.beaten = true
-	case r.over(): // the first ended in the meantime
+	case r.over(): // the first ended meanwhile, so the second may have run or not
 		b.wait(patience)
 		l.ended(b, 0, 1, 4)
-	default: // or had released the file, and only needed to exit
+	default: // the first had released the file and only had to exit
 		l.ended(b, 0, 1)
-		if !r.wait(lastBreath) {
-			l.t.Errorf("%s: two gpuruns on the same file, the second ended with %d:\n%s", l.name, b.code(), b.out.String())
+		if !r.wait(exitWithin) {
+			l.t.Errorf("%s: the second gpurun on the file ended with %d while the first was running:\n%s", l.name, b.code(), b.out.String())
 		}
 	}
 }

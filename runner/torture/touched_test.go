@@ -22,7 +22,7 @@ func (l *lane) touch(r *runner) {
 	if os.Rename(name, name+".taken") != nil {
 		return
 	}
-	if l.rng.IntN(2) == 0 { // the journal shows what it starts while r is running
+	if l.rng.IntN(2) == 0 { // the journal would show jobs that it starts while r runs
 		l.count.add(&l.count.Rivals)
 		b := l.start()
 		b.wait(patience)
@@ -33,7 +33,7 @@ func (l *lane) touch(r *runner) {
 	}
 	if exists(name) {
 		_ = os.Remove(name + ".taken")
-	} else { // it had ended before
+	} else { // the runner had already ended
 		_ = os.Rename(name+".taken", name)
 	}
 }
@@ -55,8 +55,8 @@ func (r *runner) opened(name string) bool {
 	return false
 }
 
-// A user shares a GPU with themselves through a hundred claims. All of them must count for another
-// user's run, and for the user's own next run even if their claims folder belongs to someone else.
+// A user's hundred jobs share a GPU, each with its own claim. All claims must count for another
+// user's run, and for the user's own next run even if a file blocks the path of their claims folder.
 func TestManyClaimsAllCount(t *testing.T) {
 	among(t)
 	for _, squatted := range []bool{false, true} {

@@ -18,9 +18,10 @@ var (
 	keeperCalls = []string{"openat", "write", "pwrite64", "clone", "clone3", "getppid", "setsid", "read", "dup3", "chdir", "execve", "wait4", "waitid", "close", "newfstatat", "unlinkat", "linkat", "renameat", "renameat2", "flock", "ftruncate", "fstat", "pidfd_open", "fcntl", "chmod", "fchmod", "utimensat", "sendmsg", "kill", "pidfd_send_signal", "mkdirat", "mmap", "epoll_ctl"}
 )
 
-// TestKillBetweenSystemCallsLosesNothing kills a runner, or a keeper with the child it is creating, when it enters
-// its n-th system call of some kind, and lets the next run finish the batch. By default it does so
-// a few times, else for every n that a start reaches until the time is up.
+// TestKillBetweenSystemCallsLosesNothing kills a runner, or a keeper with the child it is creating,
+// when it enters its n-th system call of some kind, and lets the next run finish the batch. By
+// default, it does so a few times; with -torture.traced -1, for every n that a start reaches until
+// the time is up.
 func TestKillBetweenSystemCallsLosesNothing(t *testing.T) {
 	among(t)
 	if out, err := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
@@ -94,7 +95,7 @@ func (l *lane) killRunnerAt(call string, n int) bool {
 	return struckDown(trace)
 }
 
-// struckDown reports whether the trace ends with a kill.
+// struckDown reports whether the traced process was killed.
 func struckDown(trace string) bool {
 	b, _ := os.ReadFile(trace)
 	return strings.Contains(string(b), "killed by SIGKILL")
@@ -125,12 +126,12 @@ func (l *lane) atGate(gate string) (*os.File, int) {
 	}
 	pids := keepers(l.mark, l.state)
 	if len(pids) != 1 {
-		l.t.Fatalf("keepers: %v", pids)
+		l.t.Fatalf("got keepers %v, want one", pids)
 	}
 	return f, pids[0]
 }
 
-// open releases the first job and its later attempts, which find no writer.
+// open releases the first job, and its later attempts, for which nothing writes to the gate.
 func (l *lane) open(gate *os.File) {
 	l.write(l.t, l.name+"/gate.open", "")
 	fmt.Fprintln(gate, "go")
@@ -138,7 +139,7 @@ func (l *lane) open(gate *os.File) {
 }
 
 // killKeeperAt kills the keeper, or its child before its exec. The first job blocks the batch until
-// the tracer is attached, or has already struck at a call in progress.
+// the tracer is attached, or has already killed the keeper in a call in progress.
 func (l *lane) killKeeperAt(call string, n int) bool {
 	trace, gate := filepath.Join(l.dir, "trace"), l.gated()
 	r := l.start()

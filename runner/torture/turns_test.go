@@ -21,7 +21,7 @@ type crowd struct {
 func onGPUsOf(t *testing.T, kind string) *crowd {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root may be several users")
+		t.Skip("only root can run as several users")
 	}
 	if strict() {
 		t.Setenv("TMPDIR", quickest()) // so that a slow disk does not look like idle GPUs
@@ -154,14 +154,14 @@ func TestLatecomerStartsWhenAJobEnds(t *testing.T) {
 			all := c.end(ls, rs)
 			first := slices.IndexFunc(all, func(a *attempt) bool { return a.begun.lane == "bob" })
 			if waited := all[first].from() - came - c.still.between(came, all[first].from()); waited > length+slack {
-				t.Errorf("bob's first job started after %.2f s, want at most a job's %.1f s and %.0f s", waited, length, slack)
+				t.Errorf("bob's first job started after %.2f s, want at most %.1f s for a job and %.0f s", waited, length, slack)
 			} else {
 				t.Logf("bob's first job started after %.2f s", waited)
 			}
 			gaps := c.idle(all)
-			t.Logf("idle: median %.0f ms, p99 %.0f ms, most %.0f ms", 1e3*gaps[len(gaps)/2], 1e3*gaps[len(gaps)*99/100], 1e3*gaps[len(gaps)-1])
+			t.Logf("idle: median %.0f ms, p99 %.0f ms, max %.0f ms", 1e3*gaps[len(gaps)/2], 1e3*gaps[len(gaps)*99/100], 1e3*gaps[len(gaps)-1])
 			if most := gaps[len(gaps)-1]; most > idle {
-				t.Errorf("a GPU stood idle for %.2f s while somebody waited for it", most)
+				t.Errorf("a GPU was idle for %.2f s while a job waited for it", most)
 			}
 			if t.Failed() {
 				keep(t, c.place)
@@ -200,14 +200,14 @@ func TestUsersGetEvenShares(t *testing.T) {
 				even := gpuCount * (to - from) / 3
 				t.Logf("%s: %.1f GPU seconds of %.1f s, %+.1f%% of an even share", l.name, sum, to-from, 100*(sum/even-1))
 				if sum < even*(1-off) || sum > even*(1+off) {
-					t.Errorf("%s had %.1f GPU seconds, want about %.1f", l.name, sum, even)
+					t.Errorf("%s used %.1f GPU seconds, want about %.1f", l.name, sum, even)
 				}
 			}
 			waiting := slices.DeleteFunc(all, func(a *attempt) bool { return a.from() > to })
 			gaps := c.idle(waiting)
-			t.Logf("idle: median %.0f ms, p99 %.0f ms, most %.0f ms", 1e3*gaps[len(gaps)/2], 1e3*gaps[len(gaps)*99/100], 1e3*gaps[len(gaps)-1])
+			t.Logf("idle: median %.0f ms, p99 %.0f ms, max %.0f ms", 1e3*gaps[len(gaps)/2], 1e3*gaps[len(gaps)*99/100], 1e3*gaps[len(gaps)-1])
 			if most := gaps[len(gaps)-1]; most > idle {
-				t.Errorf("a GPU stood idle for %.2f s while all waited for it", most)
+				t.Errorf("a GPU was idle for %.2f s while every user waited for it", most)
 			}
 			if t.Failed() {
 				keep(t, c.place)

@@ -15,7 +15,7 @@ import (
 	"gpurun/gpu"
 )
 
-// openTo gives other users access to a place and everything in it.
+// openTo lets other users read a place, and write to its journal, its claims and the named folders.
 func (p *place) openTo(t *testing.T, names ...string) {
 	t.Helper()
 	for _, path := range []string{p.dir, gpurun} {
@@ -38,8 +38,8 @@ func (p *place) openTo(t *testing.T, names ...string) {
 	}
 }
 
-// belongTo assigns a lane to a user: a named one created for this test, if the test may create
-// users on this machine; else one that need not exist in /etc/passwd.
+// belongTo assigns a lane to a user. Strict tests create a user with this name; other tests use uid,
+// which need not exist in /etc/passwd.
 func (l *lane) belongTo(t *testing.T, name string, uid uint32) {
 	t.Helper()
 	l.openTo(t, l.name, l.name+"/counts")
@@ -50,7 +50,7 @@ func (l *lane) belongTo(t *testing.T, name string, uid uint32) {
 	name = "gpurun-" + name
 	if _, err := user.Lookup(name); err != nil {
 		if out, err := exec.Command("useradd", "--system", "--no-create-home", name).CombinedOutput(); err != nil {
-			t.Logf("%s has no name: %v %s", name, err, out)
+			t.Logf("cannot create user %s: %v %s", name, err, out)
 			return
 		}
 		t.Cleanup(func() { _ = exec.Command("userdel", name).Run() })
@@ -64,9 +64,9 @@ func (l *lane) belongTo(t *testing.T, name string, uid uint32) {
 // claims returns the folder in which a lane's user publishes claims.
 func (l *lane) claims() string { return filepath.Join(l.dir, fmt.Sprintf("claims/gpurun-%d", l.user)) }
 
-// Eight runners of two users share four GPUs and offer them to each other. At any moment, one of
-// them is stopped with its keeper, or killed, with or without its keeper, even in the middle of
-// claiming. Nothing may be held twice, and the others must continue.
+// Eight runners of two users share four GPUs and offer them to each other. Meanwhile, runners and
+// keepers are stopped or killed at random moments, even while they claim. No GPU may be held twice,
+// and the other runners must continue.
 func TestEightRunnersOfTwoUsers(t *testing.T) {
 	among(t)
 	const runners = 8
@@ -74,7 +74,7 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(s, 8))
 	p := newPlace(t)
 	if os.Getuid() != 0 {
-		t.Log("only root may be two users: all runners are this one's")
+		t.Log("not root: all runners belong to the current user")
 	}
 	c := &counts{}
 	ls := make([]*lane, runners)
@@ -100,15 +100,15 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 	for i, l := range ls {
 		rs[i] = l.start()
 	}
-	stops := standStill(rng, ls, rs)
+	stops := stopAndKill(rng, ls, rs)
 	var attempts [][]*attempt
 	for i, l := range ls {
-		if rs[i].code() != 0 { // perhaps only another user's GPU was left
+		if rs[i].code() != 0 {
 			t.Errorf("%s ended with %d:\n%.2000s", l.name, rs[i].code(), rs[i].out.String())
 		}
 		attempts = append(attempts, l.check())
 	}
-	killTraceless(p.mark) // of killed keepers
+	killTraceless(p.mark) // left by killed keepers
 	noneLeft(t, p.mark)
 	all := merge(attempts)
 	most := holds(t, all, gpuMemory)
@@ -120,26 +120,25 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 			}
 		}
 	}
-	// A stopped run may have been offered a GPU, which is reserved for the host's courtesy period,
-	// and so may the next stopped run.
+	// Two stopped runs in a row may hold an offer, each for the host's courtesy period.
 	if longest > 3+2*gpu.NoHostRules().Courtesy.Seconds() {
-		t.Errorf("after a runner was stopped, no other started a job for %.1f s", longest)
+		t.Errorf("no job started for %.1f s after a runner was stopped", longest)
 	}
-	t.Logf("seed %d: %d starts by %d runners in %.0f s, at most %d on one GPU; %d runners and %d keepers were killed, %d times both stood still, the next start came %.2f s later at most",
+	t.Logf("seed %d: %d starts by %d runners in %.0f s, at most %d on one GPU; killed: %d runners, %d keepers; runner and keeper stopped together %d times, next start after %.2f s at most",
 		s, len(all), runners, time.Since(began).Seconds(), most, c.KillRunner, c.KillKeeper, len(stops), longest)
 	if t.Failed() {
 		keep(t, p)
 	}
 }
 
-// A stop is when a lane's runner and its keeper were stopped.
+// A stop is the moment when a lane's runner and its keeper were stopped.
 type stop struct {
 	at   float64
 	lane string
 }
 
-// hadAll reports whether this lane held every GPU when it was stopped. It hands them over to its
-// own next jobs, so no other run can continue earlier.
+// hadAll reports whether the lane held every GPU when it was stopped. Then no other run can start a
+// job before the lane continues.
 func (s stop) hadAll(all []*attempt) bool {
 	last := map[string]string{} // lane by GPU
 	for _, a := range all {
@@ -158,10 +157,10 @@ func (s stop) hadAll(all []*attempt) bool {
 	return len(last) == gpuCount
 }
 
-// standStill stops one runner after another with its keeper, each for up to 4 s, or kills either or
-// both of them, until all runners have ended, and returns the stops. Killed runners are restarted,
-// and attempts that were lost with their keepers run again.
-func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
+// stopAndKill disturbs random runners until all have exited with 0: it stops a runner and its keeper
+// for up to 4 s, or kills one or both of them. It restarts runners that ended otherwise, and returns
+// the stops.
+func stopAndKill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
 	had := make([]int64, len(ls)) // size of a lane's ledger when its runner was started
 	for living(rs) > 0 {
 		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
@@ -174,8 +173,8 @@ func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
 			}
 			continue
 		}
-		// On a busy machine, a runner that is always killed before it does anything would never
-		// end.
+		// A runner on a busy machine would never end if it were always killed before it records
+		// anything.
 		if l.recorded() == had[i] && rng.IntN(10) > 0 {
 			continue
 		}
@@ -218,7 +217,7 @@ func (l *lane) recorded() int64 {
 	return fi.Size()
 }
 
-// living counts the runners that have not finished, including killed ones.
+// living counts the runners that have not exited with 0.
 func living(rs []*runner) (n int) {
 	for _, r := range rs {
 		if !r.over() || r.code() != 0 {

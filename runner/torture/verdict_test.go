@@ -11,7 +11,7 @@ import (
 	"gpurun/state"
 )
 
-// excuses are events of a lane that explain lost attempts: nothing else may lose one.
+// excuses are the events of a lane that may lose attempts. Nothing else may.
 type excuses struct {
 	keepers []float64 // times when keepers were killed
 	traced  []float64 // times when a keeper's process was killed in a system call
@@ -84,15 +84,15 @@ func agrees(a *attempt, x excuses) string {
 	case a.begun == nil:
 		return "it never ran"
 	case lost && !x.lost(a):
-		return "it is lost, and no keeper was killed"
+		return "it is lost, but no keeper was killed"
 	case lost:
 		return ""
 	case stopped && a.end.State != state.Interrupted:
-		return "it was stopped"
+		return "it was stopped, but is not interrupted"
 	case stopped:
 		return ""
 	case a.ended == nil && !x.struck(a):
-		return "it ran and never ended"
+		return "it ran but never ended"
 	case a.ended == nil:
 		return ""
 	}
@@ -122,7 +122,7 @@ func sameStatus(a *attempt) string {
 		want = state.OOM // another process on this host ran out of memory at that time
 	}
 	if a.end.State != want || got != code && signal == "" || a.end.Signal != signal {
-		return fmt.Sprintf("it ended with %s: exit status %d, signal %q", a.ended.code, got, a.end.Signal)
+		return fmt.Sprintf("the journal has status %s, the ledger has exit status %d and signal %q", a.ended.code, got, a.end.Signal)
 	}
 	return ""
 }
@@ -149,15 +149,14 @@ func sameTimes(a *attempt, s *stills) string {
 	case seconds(a.start.Time) > a.from()+0.01:
 		return "it ran before its start was recorded"
 	case a.end.Seconds < ran-0.05 || a.end.Seconds > ran+slack+s.between(seconds(a.start.Time), a.from()):
-		return fmt.Sprintf("it ran for %.2f s, and the ledger says %.2f", ran, a.end.Seconds)
+		return fmt.Sprintf("it ran for %.2f s, but the ledger has %.2f", ran, a.end.Seconds)
 	case seconds(a.end.Time) < a.to()-0.01 || seconds(a.end.Time) > a.to()+slack:
-		return fmt.Sprintf("it ended at %.2f, and the ledger says %.2f", a.to(), seconds(a.end.Time))
+		return fmt.Sprintf("it ended at %.2f, but the ledger has %.2f", a.to(), seconds(a.end.Time))
 	}
 	return ""
 }
 
-// endedWellOnce checks that a job's last attempt succeeded, that no other did, and that no attempt
-// that exited with 0 was rerun without a reason.
+// endedWellOnce checks that a job succeeded once, in its last attempt.
 func endedWellOnce(name string, l ledger, all map[string]*attempt) string {
 	good, last := 0, ""
 	for _, id := range l.order {

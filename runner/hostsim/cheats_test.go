@@ -14,7 +14,7 @@ type cheat struct {
 	name  string
 	works bool    // they have jobs like the others, so their fair share is a fourth
 	early bool    // they come first, to an empty host
-	gets  float64 // maximum part of their fair share
+	gets  float64 // maximum fraction of their fair share
 	most  float64 // maximum GPU seconds that this may cost the others in two hours
 	play  func(h *host, jobs []job)
 }
@@ -102,7 +102,7 @@ var cheats = []cheat{
 	{"makes the folder of claims unreadable for 10 s an hour", false, false, 1.25, 200, func(h *host, _ []job) {
 		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
 	}},
-	// This is slightly more than the number of files that are read per user.
+	// The folder has slightly more files than gpurun reads per user.
 	{"fills that folder, so that each look takes 0.1 to 0.25 s", false, false, 1.25, 600, func(h *host, _ []job) {
 		h.looks = [2]time.Duration{ms(100), ms(250)}
 		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }

@@ -18,7 +18,7 @@ type batch struct {
 	jobs []job
 }
 
-// shorter scales a time of the day, which lasts four hours in brief mode. The overhead between jobs
+// shorter scales a time of the day: in brief mode, a day lasts four hours. The overhead between jobs
 // is not scaled.
 func shorter(d time.Duration) time.Duration {
 	if *brief {
@@ -80,7 +80,7 @@ func (d *day) arrivals(from time.Duration) (list []arrival) {
 	return list
 }
 
-// how starts a day's jobs with one scheduler.
+// A how sets up a scheduler on a host, and returns the function that submits jobs to it.
 type how func(h *host) func(uid int, jobs []job)
 
 func byGpurun(h *host) func(int, []job) { return func(uid int, jobs []job) { h.gpurun(uid, jobs) } }

@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	days  = flag.Int("hostsim.days", 1, "random days to play")
-	seeds = flag.Int("hostsim.seeds", 1, "times that everything else is played")
-	brief = flag.Bool("hostsim.brief", true, "play shorter days and less of everything")
+	days  = flag.Int("hostsim.days", 1, "number of random days to simulate")
+	seeds = flag.Int("hostsim.seeds", 1, "number of seeds for everything else")
+	brief = flag.Bool("hostsim.brief", true, "simulate shorter days with fewer jobs")
 	first = flag.Uint64("hostsim.first", 1, "the first seed")
 	table = flag.String("hostsim.table", "", "file with the table to update; \"\" for none")
 )
@@ -49,7 +49,7 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// These mark the table in the file.
+// above and below are the lines around the table in the file.
 const above, below = "<!-- make fairness -->\n", "<!-- /make fairness -->\n"
 
 func updateTable(t *testing.T, text string) {
@@ -67,7 +67,7 @@ func updateTable(t *testing.T, text string) {
 	}
 }
 
-// each calls f for n seeds, several at once, and returns its answers in order.
+// each calls f for n seeds, several at a time, and returns the results in order.
 func each[T any](n int, f func(seed uint64) T) []T {
 	list := make([]T, n)
 	var wg sync.WaitGroup
@@ -151,7 +151,7 @@ func randomDays(t *testing.T, text *strings.Builder) {
 	row("fraction used of the free GPU time that jobs waited for", "97%", "%.2f%%", 97, true, func(o outcome) float64 { return 100 * o.used })
 	for i, o := range list {
 		if !o[0].over {
-			t.Errorf("seed %d: jobs are left after four days", *first+uint64(i))
+			t.Errorf("seed %d: jobs remain after four days", *first+uint64(i))
 		}
 	}
 }
@@ -160,7 +160,7 @@ func randomDays(t *testing.T, text *strings.Builder) {
 type mixture struct {
 	off     float64 // maximum difference between a user's GPU time and that under the central scheduler
 	longest float64 // longest time in ms that a GPU was idle while a job waited for it
-	long    int     // number of such times over 200 ms
+	long    int     // number of idle times over 200 ms
 	never   int     // 4-GPU jobs that did not start
 	wide    float64 // seconds until a job on all GPUs starts, after the host's patience
 }
@@ -230,11 +230,11 @@ func cheaters(t *testing.T, text *strings.Builder) {
 		cost, share := worst(func(x figures) float64 { return x.cost }), worst(func(x figures) float64 { return x.share })
 		most := c.most
 		if *brief {
-			most = min(most/2, 4*fair) // the number of jobs that end matters more than their duration
+			most = min(most/2, 4*fair) // not in proportion to time: the number of jobs that end matters more
 		}
 		fmt.Fprintf(text, "| %s | %.0f | %.0f | %.0f | %.2f |\n", c.name, math.Max(cost, 0), most, worst(func(x figures) float64 { return x.idle }), share)
-		bounded(t, "who "+c.name+" costs the others", cost, most, false)
-		bounded(t, "who "+c.name+" gets", share, c.gets, false)
-		bounded(t, "two jobs on one GPU where somebody "+c.name, worst(func(x figures) float64 { return x.double }), 0, false)
+		bounded(t, "a user who "+c.name+": cost to the others", cost, most, false)
+		bounded(t, "a user who "+c.name+": fraction of a fair share", share, c.gets, false)
+		bounded(t, "a user who "+c.name+": two jobs on one GPU", worst(func(x figures) float64 { return x.double }), 0, false)
 	}
 }

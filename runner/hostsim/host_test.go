@@ -1,7 +1,7 @@
-// Package hostsim simulates a host in virtual time: independent runs, each with the real core and
-// pool, that see only what the others publish, with realistic delays; users who start programs by
-// hand; and cheats. The results are in docs/internals/scheduling.md. The package has only tests, so
-// that no rule of the scheduler is implemented twice.
+// Package hostsim simulates a host in virtual time. Its runs have the real core and pool, so no rule
+// of the scheduler is implemented twice. They see only what other runs publish, with realistic
+// delays. Other users start programs by hand, or cheat. The results are in
+// docs/internals/scheduling.md. The package consists only of tests.
 package hostsim
 
 import (
@@ -36,8 +36,8 @@ type host struct {
 	claims []*claim // in the order of creation
 	wishes []*wish
 	runs   []*run
-	queues []waiter // all queues of jobs that wait for GPUs
-	locked time.Duration
+	queues []waiter           // all queues of jobs that wait for GPUs
+	locked time.Duration      // until when a run holds the lock of the claims
 	doubt  func() bool        // whether claims currently cannot be read completely
 	looks  [2]time.Duration   // bounds of the time for reading claims
 	blind  func(uid int) bool // users whose runs cannot watch the folders
@@ -59,13 +59,13 @@ type process struct {
 	seen    time.Duration // when it appears in the driver's list
 	gone    time.Duration // 0 while it runs
 	freed   time.Duration // when its memory is freed
-	beside  bool          // it was started on a GPU with a visible stranger
+	beside  bool          // it was started on a GPU with a stranger's visible process
 }
 
 // A waiter has waiting jobs that each need some idle GPUs.
 type waiter interface{ waits() (jobs, each int) }
 
-// A claim is the file of a claim.
+// A claim is a claim file.
 type claim struct {
 	run    *run // nil if no run created it
 	uid    int
@@ -88,7 +88,7 @@ type stake struct {
 	to  string
 }
 
-// A wish is the file of a wish.
+// A wish is a wish file.
 type wish struct {
 	owner string
 	gpu.Wish
@@ -313,7 +313,7 @@ func (h *host) changed(c *claim, gone bool) {
 	}
 }
 
-// written returns a wish as others read it: the content of its file, and the file's owner.
+// written returns a wish as other runs read it: the content of its file, and the file's owner.
 func written(w gpu.Wish) (read gpu.Wish) {
 	b, err := json.Marshal(w)
 	if err == nil {

@@ -16,10 +16,10 @@ type meter struct {
 	idle    time.Duration         // idle time while a waiting job could have started
 	open    []time.Duration       // by GPU: start of the current idle time; 0 if it is not idle
 	longest time.Duration
-	long    int // number of such times over 200 ms
+	long    int // number of idle times over 200 ms
 	spans   int
 	double  time.Duration // two jobs on one GPU
-	beside  time.Duration // time of jobs on a GPU where a visible stranger was first
+	beside  time.Duration // time of jobs on a GPU where a stranger's process was visible first
 	last    time.Duration // when the last job ended
 	free    []step        // number of GPUs without strangers, over time
 	starts  map[int][]time.Duration
@@ -149,8 +149,8 @@ func (m *meter) changed() {
 	m.free = append(m.free, step{m.host.now, n})
 }
 
-// stands records whether an attempt that has just begun shares a GPU with a stranger who came
-// before the grant.
+// stands records whether an attempt that has just begun shares a GPU with a stranger's process that
+// was visible before the grant.
 func (m *meter) stands(at *attempt) {
 	for _, i := range at.proc.on {
 		for p := range m.host.running(i) {
@@ -161,7 +161,7 @@ func (m *meter) stands(at *attempt) {
 
 func (m *meter) finished(*run) { m.last = m.host.now }
 
-// share returns the used part of the GPU time that was free and wanted.
+// share returns the fraction used of the GPU time that jobs used or waited for.
 func (m *meter) share() float64 { return float64(m.used) / float64(m.used+m.idle) }
 
 // bound returns the earliest time at which jobs with these arrivals could be done, on the GPUs

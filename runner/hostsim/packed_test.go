@@ -9,17 +9,17 @@ import (
 	"gpurun/jobspec"
 )
 
-// One of three users shares each of two GPUs, mostly with no one, so their jobs seem to hold
-// little.
+// One of three users allows sharing. Their jobs seem to hold little of a GPU, although they mostly run
+// alone on it.
 func TestSharingUserGetsNoMoreThanTheirShare(t *testing.T) {
 	const packer = 1003
 	for _, c := range []struct {
 		name string
 		req  gpu.Request
 	}{
-		{"next to no memory", gpu.Request{Memory: gpu.MiB}},
-		{"slots", gpu.Request{Memory: total / 2, Slots: 2}},
-		{"many slots and no memory", gpu.Request{Memory: gpu.MiB, Slots: 8}},
+		{"hardly any memory", gpu.Request{Memory: gpu.MiB}},
+		{"two slots", gpu.Request{Memory: total / 2, Slots: 2}},
+		{"many slots, hardly any memory", gpu.Request{Memory: gpu.MiB, Slots: 8}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 3; seed++ {
@@ -51,20 +51,20 @@ func TestSharingUserGetsNoMoreThanTheirShare(t *testing.T) {
 				}
 				h.play(h.now + 10*time.Minute)
 				const span, every = 2 * time.Hour, time.Second
-				had := 0.0 // each GPU counts by the fraction of its jobs that are theirs
+				had := 0.0 // each GPU counts by the fraction of its jobs that are the user's
 				for until := h.now + span; h.now < until; h.play(h.now + every) {
 					for i := range h.gpus {
-						his, all := 0, 0
+						theirs, all := 0, 0
 						for p := range h.running(i) {
 							if all++; p.uid == packer {
-								his++
+								theirs++
 							}
 						}
-						had += float64(his) / float64(max(all, 1))
+						had += float64(theirs) / float64(max(all, 1))
 					}
 				}
 				if gets := had / float64(span/every*2/3); gets > 1.25 || gets < 0.75 {
-					t.Errorf("seed %d: who shares gets %.2f of a third", seed, gets)
+					t.Errorf("seed %d: the user who shares got %.2f of a third of the GPU time, want about 1", seed, gets)
 				}
 			}
 		})

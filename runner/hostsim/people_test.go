@@ -51,8 +51,8 @@ func (h *host) free() (free []int) {
 	return free
 }
 
-// A loop is a common shell loop: nvidia-smi every 30 s, the first GPU that fits, and a pause of 30
-// s after each start.
+// A loop is a common shell loop: every 30 s, it runs nvidia-smi and starts a job if enough GPUs are
+// free.
 type loop struct {
 	*host
 	uid  int
@@ -105,9 +105,8 @@ func (h *host) begin(uid int, j job, on []int, sees time.Duration, over func()) 
 	})
 }
 
-// A central is a central scheduler without delays that orders users like server rules: by what they
-// hold, then by past use, then by waiting time. The first in line gathers GPUs once the host's
-// patience is over.
+// A central is a central scheduler without delays. It orders users by the GPUs they hold, then by
+// past use, then by waiting time. The first in line gathers GPUs once the host's patience is over.
 type central struct {
 	*host
 	runs []*queue

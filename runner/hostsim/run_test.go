@@ -11,7 +11,7 @@ import (
 	"gpurun/state"
 )
 
-// A job of a batch.
+// A job is one job of a batch.
 type job struct {
 	gpus int
 	runs time.Duration
@@ -44,7 +44,7 @@ type run struct {
 	next     []gpu.UUID
 	noticing bool
 	again    bool
-	latest   time.Duration // when the reading of the claims that the core has was begun
+	latest   time.Duration // when the core's reading of the claims began
 	work     work
 	watch    watch
 }
@@ -52,7 +52,7 @@ type run struct {
 // work counts what a run has done.
 type work struct{ steps, lists, quick, looks, wishes int }
 
-// An attempt of a run.
+// An attempt is one attempt of a job.
 type attempt struct {
 	job   int
 	claim *claim
@@ -229,7 +229,8 @@ func (r *run) look() time.Duration {
 	return r.watch.cost
 }
 
-// stale reports whether a reading of claims begun at that time is older than the core's.
+// stale reports whether a reading of claims that began at this time is older than the core's. If
+// not, it becomes the core's.
 func (r *run) stale(began time.Duration) bool {
 	if began < r.latest {
 		return true
@@ -316,7 +317,7 @@ func (r *run) gather(a sched.Gather) {
 	})
 }
 
-// settle waits for runs to withdraw that claimed devices which this run held all along.
+// settle waits until other runs have withdrawn their claims of devices that this run never released.
 func (r *run) settle(at *attempt, others []gpu.Claim, ours []*claim, pause, waited time.Duration) {
 	disputed := func(c gpu.Claim) bool {
 		return slices.ContainsFunc(ours, func(o *claim) bool {
@@ -375,7 +376,7 @@ func (r *run) over(uni string, at *attempt, ev sched.Ended) {
 	}
 	r.end(at.proc)
 	c.over, c.began = true, r.now
-	r.after(r.between(0, 2*time.Second), func() { // the keeper decides whose turn it is
+	r.after(r.between(0, 2*time.Second), func() { // without an offer, the keeper keeps the GPUs for its own run
 		for i := range c.on {
 			if c.over && c.on[i].to == "" {
 				c.on[i].to = r.id
@@ -422,7 +423,7 @@ func (h *host) index(id gpu.UUID) int {
 	return slices.IndexFunc(h.gpus, func(d gpu.Device) bool { return d.UUID == id })
 }
 
-// finish ends the run, with everything that depends on it.
+// finish ends the run, and removes its wish and its claims.
 func (r *run) finish() {
 	r.done = true
 	r.wish(r.id, gpu.Wish{})

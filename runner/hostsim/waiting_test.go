@@ -14,7 +14,7 @@ import (
 	folders "gpurun/gpu/claim"
 )
 
-// waiters is the number of users whose runs wait for GPUs with programs started by hand.
+// waiters is the number of users whose runs wait for GPUs that programs started by hand occupy.
 const waiters = 8
 
 // An hour is the work of the busiest waiting run in an hour.
@@ -58,7 +58,7 @@ func waitForAnHour(t *testing.T) (o hour) {
 	}) / waiters
 	for i, r := range h.runs {
 		if len(r.left) != len(r.jobs) {
-			t.Errorf("run %d has started something", i)
+			t.Errorf("run %d has started a job", i)
 		}
 		if w := after[i].minus(before[i]); w.steps > o.steps {
 			o.work, o.second = w, after[i].minus(half[i])
@@ -86,8 +86,8 @@ func cpu(t *testing.T, f func()) float64 {
 	return (used() - before).Seconds()
 }
 
-// look returns the CPU seconds for reading real folders of as many users as wait, each with a wish
-// and a claim.
+// look returns the CPU seconds for one reading of the real folders of all waiting users, each with a
+// wish and a claim.
 func look(t *testing.T) float64 {
 	var roots []string
 	for i := range waiters + 1 {
@@ -113,8 +113,8 @@ func look(t *testing.T) float64 {
 	}) / times
 }
 
-// waiting checks the cost of an hour of waiting, without the driver, and that no hour costs more
-// than the previous one.
+// waiting checks the cost of an hour of waiting, without the driver, and that the cost does not grow
+// over time.
 func waiting(t *testing.T, text *strings.Builder) {
 	o, each := waitForAnHour(t), look(t)
 	fmt.Fprintf(text, "%d runs, each of another user, wait for an hour; figures of the busiest run (seed %d):\n\n", waiters, *first)
@@ -132,7 +132,7 @@ func waiting(t *testing.T, text *strings.Builder) {
 	row("fraction of steps in the second half", "%.0f%%", 100*float64(o.second.steps)/float64(o.steps), 52)
 	limit := 0.5
 	if *brief {
-		limit *= 10 // the race detector may be watching
+		limit *= 10 // the race detector may be on
 	}
 	row("CPU for steps and these readings", "%.3f%% of a core", 100*(o.cpu+each*float64(o.looks))/3600, limit)
 }

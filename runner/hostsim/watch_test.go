@@ -10,8 +10,8 @@ type watch struct {
 	run    *run
 	guests map[string]bool // runs that this run has offered a GPU
 	last   time.Duration
-	told   int // pending
-	when   time.Duration
+	told   int           // number of the pending report
+	when   time.Duration // when it is due; 0 if none is pending
 	cost   time.Duration // cost of the last reading
 	blind  bool          // the folders cannot be watched
 }
@@ -52,7 +52,7 @@ func (w *watch) claim(c *claim, gone bool) {
 	}
 }
 
-// due schedules a report at most pause after the last one.
+// due schedules a report, at least pause after the last one.
 func (w *watch) due(pause time.Duration) {
 	w.tell(max(w.last+max(pause, costRatio*w.cost)-w.run.now, 0) + w.run.between(ms(1), ms(20)))
 }

@@ -46,7 +46,7 @@ type bench struct {
 	gpurun     string // the program to measure
 	rounds     int    // of each figure
 	jobs       int    // of the throughput figure
-	few, many  int    // jobs in the two files with nothing to do
+	few, many  int    // jobs in the two files whose jobs are up to date
 	handOvers  int    // number of hand-overs for the idle gap
 	serving    time.Duration
 	progress   io.Writer // progress messages for users
@@ -72,7 +72,7 @@ var figures = []struct {
 // TestFigures is the bench. It fails if a bar is missed or could not be judged.
 func TestFigures(t *testing.T) {
 	if *measured == "" {
-		t.Skip("no -gpurun to measure: make bench names one")
+		t.Skip("no -gpurun to measure (run make bench)")
 	}
 	t.Setenv("GPURUN_SIM_HERE", "1")           // jobs of the bench use no GPU
 	t.Setenv("GPURUN_CLAIMS_DIR", t.TempDir()) // do not disturb this machine's own runs
@@ -92,7 +92,7 @@ func TestFigures(t *testing.T) {
 	fmt.Printf("\n%s, %d cores, load %s, Linux %s; %.0f s in all\n\n", began.Format("2006-01-02 15:04"), runtime.NumCPU(),
 		word("/proc/loadavg"), word("/proc/sys/kernel/osrelease"), time.Since(began).Seconds())
 	if !b.table.print(os.Stdout) {
-		t.Error("a bar is missed, or could not be judged")
+		t.Error("a bar was missed or could not be judged")
 	}
 }
 

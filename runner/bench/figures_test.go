@@ -73,7 +73,7 @@ func (b *bench) results() {
 	b.table.under("results, "+humanize.Comma(int64(b.few))+" jobs × 10 metrics", "%.1f ms", c.millis.median(), 1000, " ms")
 }
 
-// startUp measures a command that only starts.
+// startUp measures a command that does nothing but start.
 func (b *bench) startUp() {
 	c := &contender{program: "gpurun", argv: []string{b.gpurun, "--help"}, dir: b.TempDir()}
 	b.must(b.race(10*b.rounds+1, c))

@@ -47,8 +47,8 @@ func outputs(n int) []string {
 	return names
 }
 
-// upToDate creates a job file with n jobs and the ledger of a run that completed them. It uses a
-// separate process, because memory of this one would be attributed to its children.
+// upToDate creates a job file with n jobs and the ledger of a run that completed them. A separate
+// process writes the ledger, because memory of this one would be attributed to its children.
 func (b *bench) upToDate(n int) *contender {
 	c := b.filled(jobFile(n))
 	c.argv = []string{b.gpurun, "run", "jobs.yaml"}
@@ -90,7 +90,7 @@ func measuredBy(i int) map[string]any {
 
 const fillCommand = "__fill"
 
-// fill appends to a job file's ledger what a run of its jobs would.
+// fill appends to a job file's ledger what a run of its jobs would append.
 func fill(file string) error {
 	batch, err := jobspec.Load([]string{file}, jobspec.Options{})
 	if err != nil {

@@ -13,7 +13,7 @@ const gapGPUs = 8
 
 // gapFile returns a batch of jobs that sleep for the duration given by a shell expression. They
 // print their shell's clock at the start and end, so a gap includes the start and exit of that
-// shell. Each job needs the resources of the previous one.
+// shell. Each job needs a GPU of its own.
 func gapFile(settings string, jobs int, seconds string) string {
 	return fmt.Sprintf(`settings: {%s}
 jobs:
@@ -58,7 +58,7 @@ func (b *bench) gap() {
 func (b *bench) betweenUsers() {
 	dir := b.folder(file{"sim.yaml", "gpus: [{memory: 24GiB}]\n"})
 	as := map[string]string{"alice": "", "bob": ""}
-	if os.Getuid() == 0 { // otherwise both runs belong to this user, and take turns as well
+	if os.Getuid() == 0 { // otherwise both runs belong to this user, and also take turns
 		as["bob"] = "setpriv --reuid 64001 --regid 64001 --clear-groups env HOME=$PWD XDG_RUNTIME_DIR="
 		b.must(os.Chmod(os.Getenv("GPURUN_CLAIMS_DIR"), os.ModeSticky|0o777))
 		for _, path := range []string{dir, os.Getenv("GPURUN_CLAIMS_DIR"), b.gpurun} {
@@ -70,7 +70,7 @@ func (b *bench) betweenUsers() {
 		}
 	}
 	batch := gapFile("poll: 1s", b.handOvers/2+1, "0.0$((2 + {i} * 7 % 6))")
-	// No first job ends before the other user's run has begun.
+	// Neither user's first job ends before the other user's run has begun.
 	batch = strings.Replace(batch, "run: '", "run: 'until [ -e ../alice/.gpurun/jobs.yaml/ledger.jsonl -a -e ../bob/.gpurun/jobs.yaml/ledger.jsonl ]; do sleep 0.02; done; ", 1)
 	var logs []string
 	for user := range as {

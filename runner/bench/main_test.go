@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// tiny returns a small bench: its tests check what is measured, never how long it took.
+// tiny returns a small bench for tests, which check what it measures, never how long that takes.
 func tiny(t *testing.T) *bench {
 	t.Helper()
 	self, err := os.Executable()
@@ -31,7 +31,7 @@ func figuresOf(b *bench) (names []string) {
 	return names
 }
 
-// Throughput must fail if any contender leaves out a job.
+// The bench fails if any contender skips a job.
 func TestThroughputRunsAllJobs(t *testing.T) {
 	b := tiny(t)
 	b.throughput()
@@ -45,7 +45,7 @@ func TestFailingRunFailsThroughput(t *testing.T) {
 	b := tiny(t)
 	b.gpurun = "/bin/true"
 	if err := b.race(1, b.contenders(b.jobs)...); err == nil || !strings.Contains(err.Error(), "gpurun ran 0 of 10 jobs") {
-		t.Errorf("got %v for a program that runs nothing", err)
+		t.Errorf("got %v for a program that runs nothing, want an error that counts the jobs", err)
 	}
 }
 
@@ -58,14 +58,14 @@ func TestPageMeasuresAWatchedRun(t *testing.T) {
 	}
 }
 
-func TestNothingMeasuresBothFiles(t *testing.T) {
+func TestUpToDateFilesRunNoJobs(t *testing.T) {
 	b := tiny(t)
 	for _, c := range []*contender{b.upToDate(20), b.withOutputs(20)} {
 		if err := b.race(1, c); err != nil {
 			t.Fatal(err)
 		}
 		if began, _ := filepath.Glob(filepath.Join(c.dir, ".gpurun/*/logs/*.log")); len(began) > 0 || len(c.millis) != 1 {
-			t.Errorf("%d jobs of a filled ledger ran again", len(began))
+			t.Errorf("%d up-to-date jobs ran again; got %d measurements, want 1", len(began), len(c.millis))
 		}
 	}
 	if _, err := exec.LookPath("ninja"); err != nil {
@@ -82,7 +82,7 @@ func TestResultsMeasuresTheTable(t *testing.T) {
 	}
 	c := b.filled(resultsFile(20))
 	c.argv = sh("%q results results.yaml | grep -c '(10)'", b.gpurun)
-	if err := b.race(1, c); err != nil { // the table has all seeds
+	if err := b.race(1, c); err != nil { // grep fails unless the table averages over all ten seeds
 		t.Error(err)
 	}
 }
@@ -97,7 +97,7 @@ func TestGapIsMeasuredForEachHandOver(t *testing.T) {
 
 func TestGapBetweenUsersIsMeasured(t *testing.T) {
 	b := tiny(t)
-	b.handOvers = 40 // one of the two may start some jobs earlier
+	b.handOvers = 40 // one user may start some jobs before the other
 	b.betweenUsers()
 	if got := figuresOf(b); !slices.Equal(got, []string{"between users, median", "between users, p99"}) {
 		t.Errorf("got the rows %q", got)
@@ -130,7 +130,7 @@ func TestReadGapsFromLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readGaps(true, dir); err == nil {
-		t.Error("a job that did not end passed")
+		t.Error("got no error for a job that did not end")
 	}
 }
 
@@ -142,7 +142,7 @@ func TestMicrosParsesBenchmarkOutput(t *testing.T) {
 		}
 	}
 	if _, err := micros(out, 10); err == nil {
-		t.Error("found a figure that is not there")
+		t.Error("got no error for a missing figure")
 	}
 }
 

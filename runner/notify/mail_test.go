@@ -13,8 +13,8 @@ import (
 	"gpurun/jobspec"
 )
 
-// mailServer is a mail server on an address of this machine, for one connection. It refuses the
-// command that begins with at, and sends all commands to the channel.
+// mailServer starts a mail server for one connection, and sends all that it received to told. Its
+// response to the command that begins with at is answer: a line, "" to disconnect, or "hang".
 func mailServer(t *testing.T, host, at, answer string) (addr string, told chan string) {
 	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
@@ -73,19 +73,19 @@ func mailServer(t *testing.T, host, at, answer string) (addr string, told chan s
 	return l.Addr().String(), told
 }
 
-func TestMailIsDelivered(t *testing.T) {
+func TestMailOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name, at, answer, host string
 		want                   outcome
 	}{
-		{"yes", "", "", "", outcome{Class: delivered}},
+		{"delivered", "", "", "", outcome{Class: delivered}},
 		{"wrong password", "AUTH", "535 no", "", outcome{Class: unauthorized, Code: 535}},
 		{"no such user", "RCPT", "550 no", "", outcome{Class: refused, Code: 550}},
-		{"not now", "END", "451 later", "", outcome{Class: troubled, Code: 451}},
-		{"no 250", "END", "550 spam", "", outcome{Class: refused, Code: 550}},
-		{"says nothing", "HELLO", "", "", outcome{Class: broken}},
-		{"hangs", "END", "hang", "", outcome{Class: silent}},
-		{"password in the open", "", "", "127.0.0.2", outcome{Class: unencrypted}},
+		{"temporary error", "END", "451 later", "", outcome{Class: troubled, Code: 451}},
+		{"message rejected", "END", "550 spam", "", outcome{Class: refused, Code: 550}},
+		{"no greeting", "HELLO", "", "", outcome{Class: broken}},
+		{"no response", "END", "hang", "", outcome{Class: silent}},
+		{"password without encryption", "", "", "127.0.0.2", outcome{Class: unencrypted}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			addr, told := mailServer(t, cmp.Or(c.host, "127.0.0.1"), c.at, c.answer)
@@ -101,9 +101,9 @@ func TestMailIsDelivered(t *testing.T) {
 			}
 			defer stop()
 			if got := mail(ctx, &o); got != c.want {
-				t.Fatalf("%+v, want %+v", got, c.want)
+				t.Fatalf("got %+v, want %+v", got, c.want)
 			}
-			if c.name != "yes" {
+			if c.name != "delivered" {
 				return
 			}
 			got := <-told

@@ -60,9 +60,8 @@ func server(t *testing.T, got func(*http.Request, []byte)) string {
 	return s.URL
 }
 
-// Every service is tested with a server that accepts, refuses, sends nothing, or hangs. Stored
-// results must not contain the URL.
-func TestServicesHideTheURL(t *testing.T) {
+// Servers accept, refuse, redirect, disconnect or hang. No outcome may contain the URL.
+func TestServiceOutcomesHideTheURL(t *testing.T) {
 	at := server(t, func(*http.Request, []byte) {})
 	for _, service := range settings.Services() {
 		for path, want := range map[string]outcome{
@@ -84,10 +83,10 @@ func TestServicesHideTheURL(t *testing.T) {
 			got := post(ctx, &o)
 			stop()
 			if got != want {
-				t.Errorf("%s, %s: %+v, want %+v", service, path, got, want)
+				t.Errorf("%s, %s: got %+v, want %+v", service, path, got, want)
 			}
 			if kept := got.String() + got.fix(); strings.Contains(kept, "s3cr3t") || kept == "" {
-				t.Errorf("%s, %s: %q", service, path, kept)
+				t.Errorf("%s, %s: text is empty or contains the token: %q", service, path, kept)
 			}
 		}
 	}
@@ -95,15 +94,14 @@ func TestServicesHideTheURL(t *testing.T) {
 		"feishu": {Class: refused, Code: 19024}, "dingtalk": {Class: refused, Code: 310000}, "wecom": {Class: refused, Code: 310000}, "slack": {Class: delivered},
 	} {
 		if got := post(context.Background(), &order{Service: service, URL: at + "/odd", Notification: news()}); got != want {
-			t.Errorf("%s refuses with 200: %+v, want %+v", service, got, want)
+			t.Errorf("%s refuses with status 200: got %+v, want %+v", service, got, want)
 		}
 	}
 }
 
 func tokens(name string) (string, bool) { return secret, name == "TOKEN" }
 
-// These are the requests for each service. Compare changes of the file with the services'
-// documentation.
+// Before you accept a change of testdata/requests.txt, compare it with the service's documentation.
 func TestRequestsToEachService(t *testing.T) {
 	var all strings.Builder
 	at := server(t, func(r *http.Request, body []byte) {
@@ -139,31 +137,31 @@ func TestUnreachableServersAreClassified(t *testing.T) {
 	dead.Close()
 	for url, want := range map[string]class{
 		s.URL: untrusted,
-		strings.Replace(s.URL, "https", "http", 1): refused, // TLS servers respond with 400
+		strings.Replace(s.URL, "https", "http", 1): refused, // a TLS server answers HTTP with 400
 		dead.URL: unreachable,
 		strings.Replace(dead.URL, "http", "https", 1): unreachable,
 		"http://no-such-host.invalid/":                unknownHost,
 	} {
 		got := post(context.Background(), &order{Service: "webhook", URL: url, Notification: news()})
-		if got.Class != want && !(want == unknownHost && got.Class == unreachable) { // without a resolver
-			t.Errorf("%s: %s, want %s", url, got.Class, want)
+		if got.Class != want && !(want == unknownHost && got.Class == unreachable) { // on a machine without a resolver
+			t.Errorf("%s: got %s, want %s", url, got.Class, want)
 		}
 	}
 }
 
-// Every service that a job file can name has a request format, and every outcome has a text.
+// Every service that a job file can name has a request format, and every class has a text and a fix.
 func TestEveryServiceHasARequest(t *testing.T) {
 	for _, name := range settings.Services() {
 		if shapes[name].body == nil {
-			t.Errorf("nothing says how to write to %s", name)
+			t.Errorf("%s has no request format", name)
 		}
 	}
 	if len(shapes) != len(settings.Services()) {
-		t.Errorf("%d shapes for %d services", len(shapes), len(settings.Services()))
+		t.Errorf("got %d request formats for %d services", len(shapes), len(settings.Services()))
 	}
 	for c, words := range classes {
 		if words.text == "" || words.fix == "" && c != delivered {
-			t.Errorf("%s lacks words", c)
+			t.Errorf("class %s lacks a text or a fix", c)
 		}
 	}
 }
@@ -220,7 +218,7 @@ func TestChildReturnsOnlyTheOutcome(t *testing.T) {
 			t.Errorf("%+v: %d, %q, want %+v", c.order, code, said.String(), c.want)
 		}
 		if strings.Contains(said.String(), "s3cr3t") {
-			t.Errorf("it says %q", said.String())
+			t.Errorf("the token is in the output: %q", said.String())
 		}
 	}
 	text, err := os.ReadFile(out)
@@ -230,6 +228,6 @@ func TestChildReturnsOnlyTheOutcome(t *testing.T) {
 		t.Errorf("the command got %q, %v", text, err)
 	}
 	if want := []string{"/404/" + secret}; !slices.Equal(urls, want) {
-		t.Errorf("asked %q, want %q", urls, want)
+		t.Errorf("requested %q, want %q", urls, want)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// A trial passes a run's events to a sink whose targets all use send.
+// A trial is a sink whose messages are recorded instead of sent.
 type trial struct {
 	*Sink
 	t    *testing.T
@@ -115,7 +115,7 @@ func TestTargetsGetTheirEvents(t *testing.T) {
 	})
 }
 
-// Free GPUs are reported while no job waits, once each time a GPU was in use, by any user.
+// While no job waits, a GPU is reported as free once after each use, by any user.
 func TestFreeGPUIsReportedOncePerUse(t *testing.T) {
 	var d collector
 	see := func(pending int, levels ...gpu.Level) (text string) {
@@ -144,25 +144,24 @@ func TestFreeGPUIsReportedOncePerUse(t *testing.T) {
 		{0, []gpu.Level{ours, open, open, open}, "gpus_free: no job is waiting, and GPUs 1, 2 are free again"},
 	} {
 		if got := see(step.pending, step.levels...); got != step.want {
-			t.Errorf("step %d: %q, want %q", i, got, step.want)
+			t.Errorf("step %d: got %q, want %q", i, got, step.want)
 		}
 	}
 }
 
-// A job that stalled and was then ended for that is in a message only once.
+// A job that was ended because it stalled appears in a message only once.
 func TestStalledJobIsReportedOnce(t *testing.T) {
 	var d collector
 	s := &schema.Status{Live: &schema.Live{Failed: 1, Fresh: []schema.FailedJob{{Job: "a", End: state.Fact{State: state.Stalled, Reason: "no output for 31 min"}}}}}
 	items := d.collect([]event{{0, state.Fact{Kind: state.KindStalled, Job: "a", Reason: "no output for 31 min"}}}, s)
 	n := compose(Run{File: "f", Host: "h"}, items, nil, 0, "", time.Now())
 	if len(items) != 2 || n.Title != "f on h: 1 stalled" || n.Message != "a: stalled, no output for 31 min" || len(n.Jobs) != 1 {
-		t.Errorf("%d items: %+v", len(items), n)
+		t.Errorf("got %d items, want 2; message %+v", len(items), n)
 	}
 }
 
-// A run that ends before min_duration sends nothing; otherwise, messages held back go with the last
-// one.
-func TestShortRunSendsNothing(t *testing.T) {
+// A target gets nothing from a run that ends before its min_duration.
+func TestMinDurationSilencesShortRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := to("late", "done", "failure")
 		late.MinDuration = 10 * time.Minute
@@ -228,11 +227,11 @@ func TestFailedMessagesAreRetried(t *testing.T) {
 		tries  int
 		says   string
 	}{
-		"yes":      {always(delivered), 1, ""},
-		"second":   {func(n int) outcome { return outcome{Class: map[bool]class{true: troubled, false: delivered}[n == 1]} }, 2, ""},
-		"never":    {always(troubled), 3, "cannot notify command x: it reported an internal error; try again later (gpurun notify --test tries again)"},
-		"for good": {func(int) outcome { return outcome{Class: gone, Code: 404} }, 1, "cannot notify command x: it does not know this address (404); copy the URL again, and check that the webhook or chat still exists (gpurun notify --test tries again)"},
-		"hangs":    {always(silent), 3, "cannot notify command x: no response within 10 s; check the port, the firewall, and whether a proxy is needed (HTTPS_PROXY) (gpurun notify --test tries again)"},
+		"delivered":           {always(delivered), 1, ""},
+		"second try succeeds": {func(n int) outcome { return outcome{Class: map[bool]class{true: troubled, false: delivered}[n == 1]} }, 2, ""},
+		"temporary error":     {always(troubled), 3, "cannot notify command x: it reported an internal error; try again later (gpurun notify --test tries again)"},
+		"permanent error":     {func(int) outcome { return outcome{Class: gone, Code: 404} }, 1, "cannot notify command x: it does not know this address (404); copy the URL again, and check that the webhook or chat still exists (gpurun notify --test tries again)"},
+		"no response":         {always(silent), 3, "cannot notify command x: no response within 10 s; check the port, the firewall, and whether a proxy is needed (HTTPS_PROXY) (gpurun notify --test tries again)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -240,14 +239,14 @@ func TestFailedMessagesAreRetried(t *testing.T) {
 				tr.fails("a")
 				time.Sleep(3 * time.Minute)
 				synctest.Wait()
-				tr.fails("b") // a problem is reported once
+				tr.fails("b") // the same problem is reported only once
 				time.Sleep(3 * time.Minute)
 				synctest.Wait()
 				tr.mu.Lock()
 				n, said := len(tr.got), strings.Join(tr.said, "\n")
 				tr.mu.Unlock()
-				if second := map[string]int{"yes": 1, "second": 1, "for good": 1, "never": 3, "hangs": 3}[name]; n != c.tries+second || said != c.says {
-					t.Errorf("%d tries, %q; want %d, %q", n, said, c.tries+second, c.says)
+				if second := map[string]int{"delivered": 1, "second try succeeds": 1, "permanent error": 1, "temporary error": 3, "no response": 3}[name]; n != c.tries+second || said != c.says {
+					t.Errorf("got %d tries, %q; want %d, %q", n, said, c.tries+second, c.says)
 				}
 				tr.End(&tr.snap, "all done")
 				if err := tr.Close(t.Context()); err != nil {
@@ -266,7 +265,7 @@ func TestEndWaitsBrieflyForMessages(t *testing.T) {
 		tr.End(&tr.snap, "all done")
 		err := tr.Close(t.Context())
 		if took := time.Since(began); took != closeFor || err == nil || !strings.Contains(err.Error(), "no response") {
-			t.Errorf("%s, %v", took, err)
+			t.Errorf("took %s, want %s; got %v, want an error about the lost message", took, closeFor, err)
 		}
 	})
 }
@@ -281,12 +280,12 @@ func TestWatchedRunReportsEachEnd(t *testing.T) {
 		want  int
 	}{{nil, 0}, {start, 1}, {nil, 0}, {start, 1}} {
 		if got := d.collect(c.facts, watching); len(got) != c.want {
-			t.Errorf("%d: %v, want %d", i, got, c.want)
+			t.Errorf("step %d: got %v, want %d items", i, got, c.want)
 		}
 	}
 }
 
-// Messages are short, name what they leave out, and contain no secrets.
+// Messages are short, count what they leave out, and contain no secrets.
 func TestMessageIsBounded(t *testing.T) {
 	d := collector{hide: redact.Hiding([]string{"k3yk3y"})}
 	s := &schema.Status{Counts: map[state.Phase]int{state.Failed: 100}, Live: &schema.Live{Failed: 100}}
@@ -295,10 +294,10 @@ func TestMessageIsBounded(t *testing.T) {
 	}
 	n := compose(Run{File: "f", Host: "h", Look: "gpurun status f"}, d.collect(nil, s), s, time.Hour, "", time.Now())
 	if len(n.Message) > maxText || len(n.Jobs) != 20 || !strings.Contains(n.Message, "… and ") || !strings.HasSuffix(n.Message, "\n0 of 100 done, 100 failed\nafter 1 h 0 min\ngpurun status f") {
-		t.Errorf("%d bytes: %s", len(n.Message), n.Message)
+		t.Errorf("message of %d bytes, want at most %d: %s", len(n.Message), maxText, n.Message)
 	}
 	if strings.Contains(n.Message, "hunter2") || strings.Contains(n.Message, "k3yk3y") || strings.Contains(n.Message, "\x1b") || strings.Contains(n.Jobs[0].Text, "hunter2") {
-		t.Errorf("%q", n.Message)
+		t.Errorf("a secret or an escape sequence in %q", n.Message)
 	}
 	if want := "f on h: 100 failed"; n.Title != want {
 		t.Errorf("title %q, want %q", n.Title, want)

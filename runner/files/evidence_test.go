@@ -11,9 +11,9 @@ import (
 	"gpurun/state"
 )
 
-// world returns a batch of three successful jobs in a new folder, with outputs, inputs, log and
-// history.
-func world(t *testing.T) (dir string, b *jobspec.Batch, h *state.History) {
+// finishedBatch returns a batch of three successful jobs in a new folder, with outputs, inputs, a log
+// and the history.
+func finishedBatch(t *testing.T) (dir string, b *jobspec.Batch, h *state.History) {
 	t.Helper()
 	dir = t.TempDir()
 	write(t, dir+"/jobs.yaml", `
@@ -84,34 +84,34 @@ func TestEvidenceFindsChangedFiles(t *testing.T) {
 		change func(*testing.T, string, *state.History, *jobspec.Batch)
 		want   sched.Evidence
 	}{
-		{"output there, no log", train, remove("train.log"), sched.Evidence{}},
-		{"output gone", train, remove("ckpt/a.pt"), sched.Evidence{MissingOutput: "ckpt/a.pt"}},
-		{"input as it was", read, remove("talk.log"), sched.Evidence{}},
+		{"output exists, no log", train, remove("train.log"), sched.Evidence{}},
+		{"output deleted", train, remove("ckpt/a.pt"), sched.Evidence{MissingOutput: "ckpt/a.pt"}},
+		{"input unchanged", read, remove("talk.log"), sched.Evidence{}},
 		{"input changed", read, func(t *testing.T, dir string, _ *state.History, _ *jobspec.Batch) {
 			rewrite(t, dir+"/data/a.csv", "y", time.Hour)
 		}, sched.Evidence{ChangedInput: "data/a.csv"}},
-		{"input gone", read, remove("data"), sched.Evidence{}},
-		{"log there", talk, remove("ckpt"), sched.Evidence{}},
-		{"log gone", talk, remove("talk.log"), sched.Evidence{LogDeleted: true}},
+		{"input deleted", read, remove("data"), sched.Evidence{}},
+		{"log exists", talk, remove("ckpt"), sched.Evidence{}},
+		{"log deleted", talk, remove("talk.log"), sched.Evidence{LogDeleted: true}},
 		{"nothing declared", train, func(t *testing.T, dir string, h *state.History, b *jobspec.Batch) {
 			remove("ckpt")(t, dir, h, b)
 			b.Jobs[train].Spec.HasOutputs, b.Jobs[train].Spec.LogNamed = false, false
 		}, sched.Evidence{}},
 		{"failed since", train, end(train, state.Fact{Kind: state.KindEnd, State: state.Failed}), sched.Evidence{}},
 		{"forgotten", train, end(train, state.Fact{Kind: state.KindForget}), sched.Evidence{}},
-		{"called done: wrote no log", talk, end(talk, state.Fact{Kind: state.KindEnd, State: state.Succeeded, By: "done"}), sched.Evidence{}},
-		{"called done: its output counts", train, end(train, state.Fact{Kind: state.KindEnd, State: state.Succeeded, By: "done"}), sched.Evidence{MissingOutput: "ckpt/a.pt"}},
+		{"marked done, needs no log", talk, end(talk, state.Fact{Kind: state.KindEnd, State: state.Succeeded, By: "done"}), sched.Evidence{}},
+		{"marked done, needs its output", train, end(train, state.Fact{Kind: state.KindEnd, State: state.Succeeded, By: "done"}), sched.Evidence{MissingOutput: "ckpt/a.pt"}},
 		{"another command wrote the output", train, another(4, state.Succeeded, nil), sched.Evidence{Overwritten: "ckpt/a.pt"}},
 		{"another command failed, and wrote it", train, another(4, state.Failed, nil), sched.Evidence{Overwritten: "ckpt/a.pt"}},
-		{"another command left it alone", train, another(0, state.Succeeded, nil), sched.Evidence{}},
+		{"another command did not write it", train, another(0, state.Succeeded, nil), sched.Evidence{}},
 		{"copied after another command", train, another(6, state.Succeeded, nil), sched.Evidence{}},
 		{"touched before another command", train, another(2, state.Succeeded, nil), sched.Evidence{}},
 		{"another job wrote it", train, another(4, state.Succeeded, func(start, end *state.Fact) { start.Job, end.Job = "test", "test" }), sched.Evidence{}},
 		{"another command began before the end", train, another(4, state.Succeeded, func(start, _ *state.Fact) { start.Time = start.Time.Add(-3 * time.Second) }), sched.Evidence{}},
-		{"another command was called done", train, another(4, state.Succeeded, func(start, _ *state.Fact) { start.Kind = state.KindRun }), sched.Evidence{}},
+		{"another command was marked done", train, another(4, state.Succeeded, func(start, _ *state.Fact) { start.Kind = state.KindRun }), sched.Evidence{}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			dir, b, h := world(t)
+			dir, b, h := finishedBatch(t)
 			row.change(t, dir, h, b)
 			if got := Evidence(b, h, sched.Options{})[row.job]; got != row.want {
 				t.Errorf("got %+v, want %+v", got, row.want)

@@ -30,7 +30,7 @@ func absolute(dir string, patterns []string) []string {
 	return out
 }
 
-// rewrite changes a file and sets a later time, whatever the clock's resolution.
+// rewrite changes a file and sets its time, because the clock's resolution may hide the change.
 func rewrite(t *testing.T, path, content string, age time.Duration) {
 	t.Helper()
 	write(t, path, content)
@@ -74,7 +74,7 @@ func TestManyInputsFitTheLedger(t *testing.T) {
 	}
 	in, _ := started(t, dir, "img/*.png")
 	if len(in) != 1 || in[0].Size != maxListed+1 || in[0].Hash == "" {
-		t.Errorf("got %d inputs, want one for all of them", len(in))
+		t.Errorf("got %d inputs, want one that stands for all of them", len(in))
 	}
 }
 
@@ -85,18 +85,18 @@ func TestChangedInputIsFound(t *testing.T) {
 		change  func(t *testing.T, dir string)
 		want    string
 	}{
-		{"nothing happened", "data/*.csv", func(*testing.T, string) {}, ""},
+		{"unchanged", "data/*.csv", func(*testing.T, string) {}, ""},
 		{"touched", "data/*.csv", func(t *testing.T, dir string) { rewrite(t, dir+"/data/a.csv", "a", time.Hour) }, ""},
 		{"changed", "data/*.csv", func(t *testing.T, dir string) { rewrite(t, dir+"/data/a.csv", "b", time.Hour) }, "data/a.csv"},
 		{"deleted", "data/*.csv", func(t *testing.T, dir string) { os.Remove(dir + "/data/a.csv") }, ""},
-		{"one more, new", "data/*.csv", func(t *testing.T, dir string) { rewrite(t, dir+"/data/z.csv", "z", time.Hour) }, "data/z.csv"},
-		{"one more, old", "data/*.csv", func(t *testing.T, dir string) { rewrite(t, dir+"/data/z.csv", "z", -time.Hour) }, ""},
+		{"new file added", "data/*.csv", func(t *testing.T, dir string) { rewrite(t, dir+"/data/z.csv", "z", time.Hour) }, "data/z.csv"},
+		{"old file added", "data/*.csv", func(t *testing.T, dir string) { rewrite(t, dir+"/data/z.csv", "z", -time.Hour) }, ""},
 		{"a folder, changed within", "data", func(t *testing.T, dir string) { rewrite(t, dir+"/data/deep/c.csv", "x", time.Hour) }, "data"},
 		{"a folder, touched within", "data", func(t *testing.T, dir string) { rewrite(t, dir+"/data/deep/c.csv", "c", time.Hour) }, ""},
 		{"many, one changed", "many/*", func(t *testing.T, dir string) { rewrite(t, dir+"/many/7", "x", time.Hour) }, "many/*"},
 		{"many, one touched", "many/*", func(t *testing.T, dir string) { rewrite(t, dir+"/many/7", "7", time.Hour) }, ""},
 		{"large, touched", "large", func(t *testing.T, dir string) { sparse(t, dir+"/large", maxHashed+1, time.Hour) }, "large"},
-		{"large, as it was", "large", func(t *testing.T, dir string) {}, ""},
+		{"large, unchanged", "large", func(t *testing.T, dir string) {}, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -139,7 +139,7 @@ func TestMovingFolderChangesNoInput(t *testing.T) {
 	w := &checker{search: newSearch()}
 	r := &state.Record{Fact: state.Fact{Inputs: in}, Start: start}
 	if got, _ := w.changedInput([]string{moved + "/data.csv"}, r); got != "" {
-		t.Errorf("got %q, want no change: its content is the same", got)
+		t.Errorf("got %q, want no change, because the content is the same", got)
 	}
 	rewrite(t, moved+"/data.csv", "b", 2*time.Hour)
 	w = &checker{search: newSearch()}

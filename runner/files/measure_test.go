@@ -46,13 +46,13 @@ func TestMeasureTakesLastValueInLog(t *testing.T) {
 				t.Errorf("got %v %q, want %v %q", m.Values["m"], m.Missing["m"], row.value, row.missing)
 			}
 			if (m.Sums["m"] != "") != (row.value != nil) {
-				t.Errorf("got the rule %q", m.Sums["m"])
+				t.Errorf("got sum %q for the value %v", m.Sums["m"], m.Values["m"])
 			}
 		})
 	}
 }
 
-// Several metrics share one pass. Metrics missing from stdout may be on stderr.
+// Metrics that are missing from stdout may be on stderr.
 func TestMeasureReadsStderrForMissing(t *testing.T) {
 	dir := t.TempDir()
 	out := write(t, filepath.Join(dir, "out"), "loss 3\nacc 1\nacc 2\n")
@@ -80,7 +80,7 @@ func TestMeasureStopsAtLimits(t *testing.T) {
 		missing string
 	}{
 		{Limits{Bytes: 50}, "its log is too long"},
-		{Limits{Bytes: 109}, "its log is too long"}, // begins in the middle of the number's line
+		{Limits{Bytes: 109}, "its log is too long"}, // cuts the line with the number
 		{Limits{Bytes: 112}, ""},
 		{Limits{Until: time.Now().Add(-time.Second)}, "its log is too long"},
 	} {
@@ -92,7 +92,7 @@ func TestMeasureStopsAtLimits(t *testing.T) {
 	file := write(t, filepath.Join(dir, "a.json"), `{"m": 1}`)
 	m := Measure([]jobspec.Metric{fileMetric(file, "m", "")}, nil, Limits{Bytes: 5})
 	if m.Missing["m"] != "a.json is too large" {
-		t.Errorf("got %v %v", m.Values, m.Missing)
+		t.Errorf("got %v, missing %v", m.Values, m.Missing)
 	}
 	pipe := filepath.Join(dir, "pipe.json")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
@@ -100,7 +100,7 @@ func TestMeasureStopsAtLimits(t *testing.T) {
 	}
 	m = Measure([]jobspec.Metric{fileMetric(pipe, "m", ""), {Name: "l", Log: list[0].Log}}, []LogPart{{Path: pipe}}, Limits{})
 	if m.Missing["m"] != "cannot read pipe.json" || m.Missing["l"] != "cannot read its log" {
-		t.Errorf("got %v %v", m.Values, m.Missing)
+		t.Errorf("got %v, missing %v", m.Values, m.Missing)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestMeasureReadsFileFormats(t *testing.T) {
 	}
 	m := Measure([]jobspec.Metric{fileMetric("/nowhere/a.json", "m", "")}, nil, Limits{})
 	if m.Missing["m"] != "no a.json" {
-		t.Errorf("got %v", m.Missing)
+		t.Errorf("got %v for a missing file", m.Missing)
 	}
 }
 
@@ -204,7 +204,7 @@ func FuzzMetric(f *testing.F) {
 				t.Errorf("from %d: got %v, want %q", from, m, want)
 			}
 			if _, isText := m.Values["m"].(string); isText && !strings.Contains("NaN Infinity -Infinity", fmt.Sprint(m.Values["m"])) {
-				t.Errorf("got %v", m.Values)
+				t.Errorf("got %v, want a number, NaN or an infinity", m.Values)
 			}
 		}
 	})

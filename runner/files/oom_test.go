@@ -9,7 +9,7 @@ func TestOutOfMemoryIsRecognized(t *testing.T) {
 	}{
 		{"torch 2", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.65 GiB", true},
 		{"torch 1", "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 10.76 GiB total capacity)", true},
-		{"torch, the exception alone printed", "CUDA out of memory. Tried to allocate 20.00 MiB", true},
+		{"torch, only the message", "CUDA out of memory. Tried to allocate 20.00 MiB", true},
 		{"torch, cudaMalloc", "RuntimeError: CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", true},
 		{"torch, old", "RuntimeError: cuda runtime error (2) : out of memory at /opt/THC/THCStorage.cu:58", true},
 		{"torch, driver", "RuntimeError: CUDA driver error: out of memory", true},
@@ -23,9 +23,9 @@ func TestOutOfMemoryIsRecognized(t *testing.T) {
 		{"cudaMalloc", "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9 MiB on device 0: cudaMalloc failed: out of memory", true},
 		{"cupy", "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,000,000,000 bytes", true},
 		{"nccl", "ncclUnhandledCudaError: Cuda failure 'out of memory'", true},
-		{"the words alone", "epoch 3\nCUDA out of memory\n", true},
-		{"the words alone, CRLF", "CUDA out of memory.\r\n", true},
-		{"the words alone, logged", "[rank0]: 2026-03-01 10:00:00,123 ERROR: CUDA out of memory", true},
+		{"only the message", "epoch 3\nCUDA out of memory\n", true},
+		{"only the message, CRLF", "CUDA out of memory.\r\n", true},
+		{"only the message, logged", "[rank0]: 2026-03-01 10:00:00,123 ERROR: CUDA out of memory", true},
 		{"onnx runtime", "Non-zero status code: CUDA failure 2: out of memory ; GPU=0 ; hostname=gpu01", true},
 		{"nccl, newer", "NCCL WARN Cuda failure 2 'out of memory'", true},
 		{"darknet", "CUDA Error: out of memory", true},
@@ -36,7 +36,7 @@ func TestOutOfMemoryIsRecognized(t *testing.T) {
 		{"paddle", "ResourceExhaustedError: \n\nOut of memory error on GPU 0. Cannot allocate 2GB", true},
 		{"in the middle", "epoch 3\nTraceback\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.\nwandb: done\n", true},
 
-		{"nothing", "", false},
+		{"empty log", "", false},
 		{"another failure", "ValueError: shapes do not match", false},
 		{"advice", "hint: if CUDA runs out of memory, lower the batch size to avoid CUDA out of memory", false},
 		{"a test's name", "tests/test_oom.py::test_recovers[CUDA out of memory] PASSED\nE  AssertionError", false},
@@ -51,8 +51,8 @@ func TestOutOfMemoryIsRecognized(t *testing.T) {
 		{"disk", "OSError: [Errno 28] No space left on device", false},
 		{"a quota of a server", "google.api_core.exceptions.ResourceExhausted: 429 RESOURCE_EXHAUSTED: Quota exceeded", false},
 		{"a metric", "oom_score 0, oom: false, out of memory events: 0", false},
-		{"tensorflow makes do", "W Allocator (GPU_0_bfc) ran out of memory; failed to alloc: CUDA_ERROR_OUT_OF_MEMORY. The caller indicates that this is not a failure\nValueError: x", false},
-		{"tensorflow makes do, then does not", "CUDA_ERROR_OUT_OF_MEMORY: this is not a failure\nOOM when allocating tensor with shape[1]", true},
+		{"tensorflow continues", "W Allocator (GPU_0_bfc) ran out of memory; failed to alloc: CUDA_ERROR_OUT_OF_MEMORY. The caller indicates that this is not a failure\nValueError: x", false},
+		{"tensorflow continues, then fails", "CUDA_ERROR_OUT_OF_MEMORY: this is not a failure\nOOM when allocating tensor with shape[1]", true},
 		{"another CUDA error", "RuntimeError: CUDA error: device-side assert triggered", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -33,11 +33,11 @@ func TestPointsFindSteps(t *testing.T) {
 		{"the last match of a line", "acc=0.1 acc=0.5\n", acc, false, pointsOf(1, 0.5)},
 		{"named in the line", "epoch 3: acc=0.5\nepoch 4: acc=0.6\n", named, false, pointsOf(3, 0.5, 4, 0.6)},
 		{"named before it", "epoch 3\ntrain\nacc=0.5\nepoch 4\n", named, false, pointsOf(3, 0.5)},
-		{"a bar that overwrites itself", "epoch 1 acc=0.1\repoch 1 acc=0.2\repoch 2 acc=0.3\r\n", named, false, pointsOf(1, 0.1, 1, 0.2, 2, 0.3)},
+		{"progress bar that overwrites itself", "epoch 1 acc=0.1\repoch 1 acc=0.2\repoch 2 acc=0.3\r\n", named, false, pointsOf(1, 0.1, 1, 0.2, 2, 0.3)},
 		{"in color", "acc=\x1b[32m0.5\x1b[0m\n", acc, false, pointsOf(1, 0.5)},
-		{"half a line", "acc=0.5\nacc=0.", acc, false, pointsOf(1, 0.5)},
-		{"the last line", "acc=0.5\nacc=0.7", acc, true, pointsOf(1, 0.5, 2, 0.7)},
-		{"no number", "acc=none\nacc=0.5\n", acc, false, pointsOf(1, 0.5)},
+		{"incomplete line", "acc=0.5\nacc=0.", acc, false, pointsOf(1, 0.5)},
+		{"incomplete last line of an ended job", "acc=0.5\nacc=0.7", acc, true, pointsOf(1, 0.5, 2, 0.7)},
+		{"not a number", "acc=none\nacc=0.5\n", acc, false, pointsOf(1, 0.5)},
 		{"too large", "acc=1e999\n", jobspec.Metric{Log: regexp.MustCompile(`acc=(\S+)`)}, false, pointsOf(1, math.Inf(1))},
 		{"nothing", "loss\n", acc, true, nil},
 	} {
@@ -45,7 +45,7 @@ func TestPointsFindSteps(t *testing.T) {
 		write(t, path, x.log)
 		got, _ := Points(x.metric, []LogPart{{Path: path}}, LogPosition{}, x.over)
 		if !reflect.DeepEqual(got, x.want) {
-			t.Errorf("%s: %v, want %v", x.name, got, x.want)
+			t.Errorf("%s: got %v, want %v", x.name, got, x.want)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestPointsDoNotDependOnReads(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(all, want) {
-			t.Errorf("size %d: %v", size, all)
+			t.Errorf("reads of %d bytes: got %v, want %v", size, all, want)
 		}
 	}
 }
@@ -80,16 +80,16 @@ func TestPointsComeFromFirstLogWithMetric(t *testing.T) {
 	write(t, logs[1].Path, "acc=0.5\n")
 	got, at := Points(metric, logs, LogPosition{}, false)
 	if !reflect.DeepEqual(got, pointsOf(1, 0.5)) || at.Log != 2 || at.At[1] != 8 {
-		t.Fatalf("%v at %+v", got, at)
+		t.Fatalf("got %v at %+v", got, at)
 	}
-	write(t, logs[0].Path, "old\nepoch\nacc=0.1\n") // the other log counts from now on
+	write(t, logs[0].Path, "old\nepoch\nacc=0.1\n") // ignored: the other log already has the metric
 	write(t, logs[1].Path, "acc=0.5\nacc=0.6\n")
 	if got, at = Points(metric, logs, at, false); !reflect.DeepEqual(got, pointsOf(2, 0.6)) {
-		t.Errorf("%v at %+v", got, at)
+		t.Errorf("got %v at %+v", got, at)
 	}
 	write(t, logs[1].Path, "acc=0.7\n") // truncated
 	if got, at = Points(metric, logs, at, false); !reflect.DeepEqual(got, pointsOf(1, 0.7)) {
-		t.Errorf("%v at %+v", got, at)
+		t.Errorf("got %v at %+v", got, at)
 	}
 }
 
@@ -100,11 +100,11 @@ func TestPointsOfLongLogAreComplete(t *testing.T) {
 	write(t, path, strings.Repeat(strings.Repeat("x", 1000)+"\nacc=0.5\n", lines)+"acc=0.6\n"+strings.Repeat("acc=0.5\n", 3*maxInMemory))
 	points, at := Points(metric, []LogPart{{Path: path}}, LogPosition{}, false)
 	if best, _ := points.Best(lines+1, true); at.Step != lines+1+3*maxInMemory || points.Last() != at.Step || best != 0.6 || len(points) > 2*maxInMemory {
-		t.Errorf("%d points, at step %v, the best %v", len(points), at.Step, best)
+		t.Errorf("got %d points up to step %v, best %v", len(points), at.Step, best)
 	}
 }
 
-// The objects with a step in a result file are points too.
+// Objects with a step in a result file are also points.
 func TestResultObjectsArePoints(t *testing.T) {
 	path, logs := filepath.Join(t.TempDir(), "x.result"), []LogPart{{Path: filepath.Join(t.TempDir(), "log")}}
 	write(t, logs[0].Path, "started\n")
@@ -119,7 +119,7 @@ func TestResultObjectsArePoints(t *testing.T) {
 	for _, metric := range []jobspec.Metric{{Name: "acc"}, {Name: "acc", Log: regexp.MustCompile(`acc=([0-9.]+)`)}} {
 		got, at := Points(metric, logs, LogPosition{}, false)
 		if got = (state.Curve{}).Add(got...); !reflect.DeepEqual(got, pointsOf(1, 0.5, 2, math.Inf(1), 5, 0.8)) {
-			t.Errorf("%v at %+v", got, at)
+			t.Errorf("got %v at %+v", got, at)
 		}
 	}
 }

@@ -20,17 +20,17 @@ func TestResultMergesObjects(t *testing.T) {
 		err        string
 	}{
 		{"empty", "", nil, "", ""},
-		{"one", `{"loss": 0.10}`, map[string]any{"loss": num("0.10")}, "", ""},
+		{"one object", `{"loss": 0.10}`, map[string]any{"loss": num("0.10")}, "", ""},
 		{"later over earlier", "{\"acc\":0.5,\"epoch\":1}\n{\"acc\":0.9}", map[string]any{"acc": num("0.9"), "epoch": num("1")}, "", ""},
-		{"side by side", `{"a":1}{"b":2}`, map[string]any{"a": num("1"), "b": num("2")}, "", ""},
+		{"two objects on a line", `{"a":1}{"b":2}`, map[string]any{"a": num("1"), "b": num("2")}, "", ""},
 		{"oom", `{"error_type": "oom"}`, nil, "oom", ""},
 		{"oom and more", "{\"loss\":3}\n{\"error_type\":\"oom\"}", map[string]any{"loss": num("3")}, "oom", ""},
 		{"another error_type is a metric", `{"error_type":"bored"}`, map[string]any{"error_type": "bored"}, "", ""},
-		{"what Python calls JSON", `{"loss": NaN, "low": -Infinity, "note": "NaN \" Infinity"}`,
+		{"NaN and infinity, as Python writes them", `{"loss": NaN, "low": -Infinity, "note": "NaN \" Infinity"}`,
 			map[string]any{"loss": "NaN", "low": "-Infinity", "note": `NaN " Infinity`}, "", ""},
 		{"large integers", `{"samples": 12345678901234567890}`, map[string]any{"samples": num("12345678901234567890")}, "", ""},
-		{"torn", "{\"a\":1}\n{\"b\":", map[string]any{"a": num("1")}, "", "object 2"},
-		{"no object", "[1]", nil, "", "object 1"},
+		{"incomplete object", "{\"a\":1}\n{\"b\":", map[string]any{"a": num("1")}, "", "object 2"},
+		{"not an object", "[1]", nil, "", "object 1"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), "result"), row.text)
@@ -66,8 +66,8 @@ func TestLongResultIsKeptInFile(t *testing.T) {
 		size      int
 		errorType string
 	}{
-		{"a little", maxMetrics, "oom"},
-		{"beyond what is read", maxResult, ""},
+		{"too long for the ledger", maxMetrics, "oom"},
+		{"too long to read", maxResult, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -85,7 +85,7 @@ func TestLongResultIsKeptInFile(t *testing.T) {
 				t.Errorf("got %d bytes, %v; want the %d of the result file", len(got), err, len(text))
 			}
 			if _, err := Result(path, "", ""); err == nil {
-				t.Error("got no error without a place to keep it")
+				t.Error("got no error without a file to keep it in")
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func FuzzResult(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		metrics, points, _ := merge(data)
 		if _, err := json.Marshal(metrics); err != nil {
-			t.Errorf("metrics that no ledger can hold: %v", err)
+			t.Errorf("metrics that cannot be written to a ledger: %v", err)
 		}
 		for line := range strings.Lines(string(points)) {
 			if !json.Valid([]byte(line)) || !strings.HasSuffix(line, "\n") {

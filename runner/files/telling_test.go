@@ -53,7 +53,7 @@ Root Cause (first observed failure):
   traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
 ============================================================
 `, "ValueError: bad batch"},
-		{"a launcher alone", `Traceback (most recent call last):
+		{"only a launcher's exception", `Traceback (most recent call last):
   File "launch.py", line 8, in <module>
     main()
 subprocess.CalledProcessError: Command '['python', 'x.py']' returned non-zero exit status 1.
@@ -69,14 +69,14 @@ Traceback (most recent call last):
     raise ConfigError("lr is missing")
 app.ConfigError: lr is missing
 `, "app.ConfigError: lr is missing"},
-		{"an exception without words", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    assert x\nAssertionError\n", "AssertionError"},
+		{"an exception without a message", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    assert x\nAssertionError\n", "AssertionError"},
 		{"an exception group", `  + Exception Group Traceback (most recent call last):
   |   File "a.py", line 1, in <module>
   |     raise ExceptionGroup("workers", errors)
   | ExceptionGroup: workers (1 sub-exception)
   +-+---------------- 1 ----------------
 `, "ExceptionGroup: workers (1 sub-exception)"},
-		{"a traceback that was survived, then a crash", `Traceback (most recent call last):
+		{"a handled exception, then a crash", `Traceback (most recent call last):
   File "a.py", line 1, in <module>
 OSError: cache is read-only
 going on without a cache
@@ -101,16 +101,16 @@ bash: line 1: 12345 Segmentation fault      (core dumped) python a.py
 		{"srun", "config.yaml: no key lr\nsrun: error: gpu01: task 0: Exited with exit code 1\n", "config.yaml: no key lr"},
 		{"a progress bar", "epoch 1:  10%|#   |\repoch 1:  20%|##  |\rRuntimeError: CUDA error: an illegal memory access was encountered\n", "RuntimeError: CUDA error: an illegal memory access was encountered"},
 		{"colors", "\x1b[31mERROR\x1b[0m: \x1b[1mdataset missing\x1b[0m\n", "ERROR: dataset missing"},
-		{"warnings are no errors", "/w/a.py:3: UserWarning: this failed silently\nno checkpoint at step 0\n", "no checkpoint at step 0"},
+		{"warnings are not errors", "/w/a.py:3: UserWarning: this failed silently\nno checkpoint at step 0\n", "no checkpoint at step 0"},
 		{"the last line", "starting\nlicense server busy\n\n\n", "license server busy"},
 		{"only a progress bar", "loading\nepoch 7/20:  40%|████      | 8/20 [00:01<00:02]\n", "loading"},
 		{"signal in an epoch", "loading\nepoch 6/20: done\nepoch 7/20:  10%|█\repoch 7/20:  40%|████      | 8/20 [00:01<00:02]", "at epoch 7/20"},
 		{"signal after a message", "epoch 7/20\nFatal Python error: Segmentation fault\n", "Fatal Python error: Segmentation fault"},
-		{"signal without a word", "loading\n", ""},
-		{"nothing", "\n \n", ""},
-		{"nothing at all", "", ""},
+		{"signal without a message", "loading\n", ""},
+		{"blank lines", "\n \n", ""},
+		{"empty log", "", ""},
 		{"a torn line", "Traceback (most recent call last):\n  File \"a.py\", li", ""},
-		{"bytes that are no text", "Error: \xff\xfe\x00 broken\n", "Error: ? broken"},
+		{"invalid UTF-8", "Error: \xff\xfe\x00 broken\n", "Error: ? broken"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -124,7 +124,7 @@ bash: line 1: 12345 Segmentation fault      (core dumped) python a.py
 func TestTellingLineIsShort(t *testing.T) {
 	got := TellingLine([]byte("ValueError: "+strings.Repeat("ä", 400)), false)
 	if len(got) > maxTelling || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
-		t.Errorf("%d bytes: %q", len(got), got)
+		t.Errorf("got %d bytes, want valid UTF-8 of at most %d that ends with …: %q", len(got), maxTelling, got)
 	}
 }
 
@@ -133,7 +133,7 @@ func FuzzTellingLine(f *testing.F) {
 	f.Add([]byte("\x1b[31m\xff\r\n|+ Error"))
 	f.Fuzz(func(t *testing.T, log []byte) {
 		if got := TellingLine(log, true); len(got) > maxTelling || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\x1b") {
-			t.Errorf("%q", got)
+			t.Errorf("got %q, want one short line of valid UTF-8 without escapes", got)
 		}
 	})
 }

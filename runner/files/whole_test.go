@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// indexed is a history whose index suffices for its success. It counts requests for records.
+// indexed is a history whose index shows one success. It counts requests for the success's record.
 type indexed struct {
 	ended time.Time
 	asked *int
@@ -31,22 +31,22 @@ func TestEvidenceReadsFewRecords(t *testing.T) {
 	for name, c := range map[string]struct {
 		job   string
 		files []string
-		late  string // of these, one written after the end
-		asked int
+		late  string // the one of these that was written after the end; "" for none
+		asked int    // number of records read
 	}{
-		"outputs there":            {"outputs: [a, b]", []string{"a", "b"}, "", 0},
-		"a folder there":           {"outputs: [d]", []string{"d/x"}, "d/x", 0},
-		"one missing":              {"outputs: [a, b]", []string{"a"}, "", 1},
-		"one written later":        {"outputs: [a, b]", []string{"a", "b"}, "b", 1},
-		"a pattern":                {"outputs: ['a*']", []string{"a1"}, "", 1},
-		"named by uni_id":          {"log: 'l{uni_id}'", []string{"l"}, "", 1},
-		"named by attempt":         {"log: 'l{attempt}'", []string{"l", "l0", "l1"}, "", 1},
-		"named by GPU":             {"log: 'l{gpu}'", []string{"l", "l0"}, "", 1},
-		"inputs":                   {"outputs: [a], inputs: [i]", []string{"a", "i"}, "", 1},
-		"log there, written later": {"log: l", []string{"l"}, "l", 0},
-		"log gone":                 {"log: l", nil, "", 1},
-		"outputs there, log gone":  {"outputs: [a], log: l", []string{"a"}, "", 0},
-		"nothing declared":         {"gpus: 0", nil, "", 0},
+		"outputs exist":              {"outputs: [a, b]", []string{"a", "b"}, "", 0},
+		"a folder exists":            {"outputs: [d]", []string{"d/x"}, "d/x", 0},
+		"one missing":                {"outputs: [a, b]", []string{"a"}, "", 1},
+		"one written later":          {"outputs: [a, b]", []string{"a", "b"}, "b", 1},
+		"a pattern":                  {"outputs: ['a*']", []string{"a1"}, "", 1},
+		"named by uni_id":            {"log: 'l{uni_id}'", []string{"l"}, "", 1},
+		"named by attempt":           {"log: 'l{attempt}'", []string{"l", "l0", "l1"}, "", 1},
+		"named by GPU":               {"log: 'l{gpu}'", []string{"l", "l0"}, "", 1},
+		"inputs":                     {"outputs: [a], inputs: [i]", []string{"a", "i"}, "", 1},
+		"log exists, written later":  {"log: l", []string{"l"}, "l", 0},
+		"log missing":                {"log: l", nil, "", 1},
+		"outputs exist, log missing": {"outputs: [a], log: l", []string{"a"}, "", 0},
+		"nothing declared":           {"gpus: 0", nil, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, ended, asked := t.TempDir(), time.Now().Add(-time.Hour), 0
@@ -69,7 +69,7 @@ func TestEvidenceReadsFewRecords(t *testing.T) {
 			h := state.NewHistory()
 			h.SetBase(0, indexed{ended, &asked}, 0)
 			if got := Evidence(b, h, sched.Options{}); len(got) > 0 || asked != c.asked {
-				t.Errorf("%d records were read, want %d; %v", asked, c.asked, got)
+				t.Errorf("read %d records, want %d; got evidence %v, want none", asked, c.asked, got)
 			}
 		})
 	}

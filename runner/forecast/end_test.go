@@ -12,13 +12,13 @@ import (
 	"gpurun/state/schema"
 )
 
-// Thousands of jobs that take milliseconds must not be foreseen to take a second each.
+// Rounding each of thousands of short jobs up to a second would make the forecast far too long.
 func TestShortJobsTakeLessThanASecond(t *testing.T) {
 	if rest, _ := remaining([]float32{0.02, 0.02}, 0, nil, nil); rest < 19*time.Millisecond || rest > 21*time.Millisecond {
-		t.Errorf("a job takes %v, want 20 ms as others did", rest)
+		t.Errorf("a job takes %v, want 20 ms like similar jobs", rest)
 	}
 	if rest, _ := remaining([]float32{60, 60}, 60*time.Second-time.Millisecond, nil, nil); rest != time.Second {
-		t.Errorf("a job takes %v more, want a second at least", rest)
+		t.Errorf("a job at its expected end takes %v more, want 1 s", rest)
 	}
 }
 
@@ -35,24 +35,24 @@ func rest(b *jobspec.Batch) *sched.Remaining {
 	}
 }
 
-// Before any job has ended, the progress of running ones says how long the others take.
-func TestProgressForeseesJobsThatWait(t *testing.T) {
+// Before any job has ended, the progress of running jobs predicts how long waiting jobs take.
+func TestProgressPredictsWaitingJobs(t *testing.T) {
 	b := &jobspec.Batch{}
 	job(b, 1, false)
 	job(b, 2, false)
 	e := End(rest(b), map[string]float64{"u": 0.5})
 	if e == nil || e.From == nil {
-		t.Fatalf("%+v", e)
+		t.Fatalf("got %+v, want a time", e)
 	}
-	if took := e.From.Sub(time.Unix(1e9, 0)).Seconds(); took < 240 || took > 320 { // 100 s more, then 200 s for the other
-		t.Errorf("it ends in %v s", took)
+	if took := e.From.Sub(time.Unix(1e9, 0)).Seconds(); took < 240 || took > 320 { // 100 s for the running job, then 200 s for the other
+		t.Errorf("the run ends in %v s, want about 300", took)
 	}
 	if e := End(rest(b), nil); e.Unknown == nil || *e.Unknown != "no similar job has ended" {
-		t.Errorf("without progress: %+v", e)
+		t.Errorf("without progress: got %+v, want no estimate", e)
 	}
 }
 
-// A job that waits for a GPU of a stalled job is left out by name.
+// The estimate leaves out a stalled job, and jobs that wait for its GPU, and names them.
 func TestEndNamesJobsThatItLeavesOut(t *testing.T) {
 	b := &jobspec.Batch{}
 	job(b, 1, false)
@@ -65,6 +65,6 @@ func TestEndNamesJobsThatItLeavesOut(t *testing.T) {
 	}
 	e := End(r, nil)
 	if e.From == nil || !slices.Equal(e.Without, []string{"a", "b"}) {
-		t.Errorf("%+v, unknown %v", e, schema.Value(e.Unknown))
+		t.Errorf("got %+v, unknown %v; want a time without a and b", e, schema.Value(e.Unknown))
 	}
 }

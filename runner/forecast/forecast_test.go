@@ -57,7 +57,7 @@ func (f *Forecast) words() (s string) {
 	return s
 }
 
-// Jobs start on free GPUs, after their needs, and share a GPU if they allow that.
+// Jobs start on free GPUs, after the jobs they need, and share a GPU if they allow that.
 func TestForecastSchedulesLikeARun(t *testing.T) {
 	b := &jobspec.Batch{}
 	job(b, 1, false)
@@ -96,7 +96,7 @@ func TestForecastLeavesOthersGPUsAlone(t *testing.T) {
 	pool, seen := machine(20*gpu.GiB, 0)
 	f := simulateJobs(b, state.NewHistory(), pool, seen, 10, 10, 10)
 	if got := f.words(); got != "b[1] 0-10 " || f.Never != 2 || f.Why == "" {
-		t.Errorf("%s, %d never: %s", got, f.Never, f.Why)
+		t.Errorf("got %s, %d never start: %s", got, f.Never, f.Why)
 	}
 }
 
@@ -113,8 +113,8 @@ func TestRunningJobTakesItsRemainingTime(t *testing.T) {
 	}
 }
 
-// The simulation skips readings that show nothing new, so that weeks take seconds. GPUs must not
-// idle because of that.
+// The simulation skips readings that show nothing new, so weeks take seconds. The skipped readings
+// must not leave GPUs idle.
 func TestLongForecastKeepsGPUsBusy(t *testing.T) {
 	b, minutes := &jobspec.Batch{}, []int{}
 	for i := range 2000 {
@@ -125,6 +125,6 @@ func TestLongForecastKeepsGPUsBusy(t *testing.T) {
 	pool, seen := machine(0, 0, 0, 0)
 	f := simulateJobs(b, state.NewHistory(), pool, seen, minutes...)
 	if len(f.Spans) != 2000 || f.Wall > f.Bound()*101/100 {
-		t.Errorf("%d started; %v, at least %v", len(f.Spans), f.Wall, f.Bound())
+		t.Errorf("got %d starts in %v, want 2000 in hardly more than %v", len(f.Spans), f.Wall, f.Bound())
 	}
 }

@@ -19,7 +19,7 @@ func TestProgressFindsCoarsestMeasure(t *testing.T) {
 			got = -1
 		}
 		if got != want {
-			t.Errorf("%q: %v, want %v", log, got, want)
+			t.Errorf("%q: got %v, want %v", log, got, want)
 		}
 	}
 }

@@ -31,8 +31,8 @@ func attempt(name, key string, n int, end state.Phase, cause schema.Cause) schem
 	return a
 }
 
-// exampleInput returns a batch with two jobs that failed with the same error, one with another error, one
-// success, and one job that is no longer in the job file.
+// exampleInput returns a batch with two jobs that failed with the same error, one with another error,
+// one success, and one job that is no longer in the job file.
 func exampleInput() *Input {
 	k := &Input{
 		Secrets: []string{"s3cret"},
@@ -79,19 +79,19 @@ func TestBuildGroupsFailuresAndMasksSecrets(t *testing.T) {
 		t.Errorf("jobs: got %+v", j)
 	}
 	if want := map[string]string{"a": "1"}; !reflect.DeepEqual(r.Config, want) {
-		t.Errorf("what the configs have in common: got %v, want %v", r.Config, want)
+		t.Errorf("common config: got %v, want %v", r.Config, want)
 	}
 	if want := map[string]string{"b.c": "2", "secret": "***"}; !reflect.DeepEqual(r.Jobs[0].Config, want) {
-		t.Errorf("config of the first: got %v, want %v", r.Jobs[0].Config, want)
+		t.Errorf("config of the first job: got %v, want %v", r.Jobs[0].Config, want)
 	}
 	for _, j := range r.Jobs {
 		if j.Params == nil || j.Tags == nil && j.Former || j.Attempts == nil || j.Commands == nil || j.Inputs == nil || j.Config == nil {
-			t.Errorf("a list is null: %+v", j)
+			t.Errorf("a list or map is null: %+v", j)
 		}
 	}
 	data, err := json.Marshal(r)
 	if err != nil || bytes.Contains(data, []byte("s3cret")) {
-		t.Errorf("a secret: %s, %v", data, err)
+		t.Errorf("error, or a secret in the report: %s, %v", data, err)
 	}
 }
 
@@ -109,20 +109,20 @@ func TestPageRunsNoInjectedScript(t *testing.T) {
 		}
 		text := page.String()
 		if n := strings.Count(strings.ToLower(text), "<script"); n != strings.Count(script, "<script")+2 {
-			t.Errorf("%d scripts", n)
+			t.Errorf("got %d script tags, want two and those in the bundle", n)
 		}
 		if strings.Contains(text, "<img") && !strings.Contains(script, "<img") || strings.Count(strings.ToLower(text), "</script") != 2 || strings.Count(text, "</style") != 1 {
-			t.Error("data or bundle end their element")
+			t.Error("data or a bundle ends its element")
 		}
 		for _, part := range []string{script, style} {
 			if !strings.Contains(text, "'"+hash(part)+"'") || !strings.Contains(text, ">"+part+"</") {
-				t.Error("a hash is not that of what is in the page")
+				t.Error("a bundle or its hash is missing from the page")
 			}
 		}
 		m := regexp.MustCompile(`(?s)<script type="([a-z/]+)" id="data">(.*?)</script>`).FindStringSubmatch(text)
 		data := []byte(m[2])
 		if want := map[int]string{1: "application/json", 3000: "application/gzip"}[jobs]; m[1] != want {
-			t.Errorf("%d jobs: %s", jobs, m[1])
+			t.Errorf("%d jobs: got %s, want %s", jobs, m[1], want)
 		}
 		if m[1] == "application/gzip" {
 			packed, err := base64.StdEncoding.DecodeString(m[2])
@@ -137,7 +137,7 @@ func TestPageRunsNoInjectedScript(t *testing.T) {
 		}
 		var again schema.Report
 		if err := json.Unmarshal(data, &again); err != nil || len(again.Jobs) != len(r.Jobs) || again.Jobs[len(again.Jobs)-1].Name != hostile {
-			t.Errorf("what is read is not what was written: %d jobs, %v", len(again.Jobs), err)
+			t.Errorf("the page has other data than the report: %d jobs, %v", len(again.Jobs), err)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestReadingsMergeEqualWaits(t *testing.T) {
 		t.Errorf("waits: got %+v", one.Waits)
 	}
 	if Readings(nil) != nil || Readings(&state.GPUReadings{}) != nil {
-		t.Error("readings of nothing")
+		t.Error("got readings of an empty record")
 	}
 }
 
@@ -186,6 +186,6 @@ func TestThinKeepsExtremesAndEnds(t *testing.T) {
 		low, high = min(low, *v), max(high, *v)
 	}
 	if n := len(got.Values); n > maxPoints || n < maxPoints/2 || low != -50 || high != 50 || gaps != 1 || *got.Values[n-1] != *values[99_999] {
-		t.Errorf("%d points from %v to %v, %d gaps", n, low, high, gaps)
+		t.Errorf("got %d points from %v to %v with %d gaps", n, low, high, gaps)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// store keeps text in memory. It fails with err, or blocks on free.
+// A store keeps text in memory. Its writes fail with err, or block until free is closed.
 type store struct {
 	mu   sync.Mutex
 	text string
@@ -71,14 +71,14 @@ func TestKilledRunLosesAtMostOneReading(t *testing.T) {
 		first.Close()
 		killed := strings.TrimSuffix(s.text, s.text[strings.LastIndex(strings.TrimSpace(s.text), "\n")+1:])
 		if n := len(state.ParseGPUReadings(s.text).Rows); n != 10 {
-			t.Errorf("%d rows:\n%s", n, s.text)
+			t.Errorf("got %d rows, want 10:\n%s", n, s.text)
 		}
 		s = &store{text: killed}
 		second := NewRecorder(s, plain, nil)
 		feed(second, snapshots(noon.Add(time.Hour), 10))
 		second.Close()
 		if g := state.ParseGPUReadings(s.text); len(g.Rows) != 19 || *g.Rows[18].GPUs[0].Used != 10240 {
-			t.Errorf("%d rows:\n%s", len(g.Rows), s.text)
+			t.Errorf("got %d rows, want 19 that end with the last reading:\n%s", len(g.Rows), s.text)
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestFullDiskIsReportedOnceAndCatchesUp(t *testing.T) {
 		s.mu.Unlock()
 		r.Close()
 		if n := len(state.ParseGPUReadings(s.text).Rows); n != 10 || said != 1 {
-			t.Errorf("%d rows, told %d times", n, said)
+			t.Errorf("got %d rows and %d reports, want 10 and 1", n, said)
 		}
 	})
 }
@@ -107,7 +107,7 @@ func TestHungDiskBlocksNeitherRunNorClose(t *testing.T) {
 			r.Snapshot(n)
 		}
 		if r.Close(); time.Since(began) > closeTimeout {
-			t.Errorf("took %v", time.Since(began))
+			t.Errorf("took %v, want at most %v", time.Since(began), closeTimeout)
 		}
 		close(s.free)
 		<-r.done

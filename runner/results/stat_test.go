@@ -84,7 +84,7 @@ func TestSummariesMatchNumpy(t *testing.T) {
 		}
 	}
 	if len(r.Summaries) < 40 || len(r.Student) < 60 {
-		t.Error("the reference is too short")
+		t.Error("the reference has too few values")
 	}
 }
 
@@ -114,7 +114,7 @@ func TestTablesMatchNumpy(t *testing.T) {
 				e.check(t, e.Dataset+" "+e.Algorithm+" "+e.Fold+" "+e.Metric, c.Summary)
 			}
 			if len(row.want) < 12 {
-				t.Error("the reference is too short")
+				t.Error("the reference has too few values")
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"gpurun/jobspec"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected tables")
+var update = flag.Bool("update", false, "rewrite the expected output in testdata")
 
 // data parses one job per line: parameters, metrics and state, separated by bars. A line such as
 // "loss: min" sets a metric's goal.
@@ -124,7 +124,7 @@ var tables = []struct {
 	name, data string
 	o          Options
 }{
-	{"what is missing stands in the cell", federated, Options{}},
+	{"missing values are named in the cell", federated, Options{}},
 	{"pivoted", federated, Options{Pivot: "algorithm", Metrics: []string{"acc"}}},
 	{"two metrics pivoted, 95%", federated, Options{Pivot: "algorithm", Err: CI95}},
 	{"differences", federated, Options{Versus: "algorithm=fedavg", Metrics: []string{"acc"}, Err: SEM}},
@@ -142,22 +142,22 @@ var tables = []struct {
 	{"best of each, compared", tuned, Options{By: []string{"algorithm"}, Best: "val", Metrics: []string{"acc"}, Versus: "algorithm=a"}},
 	{"without a pair", "m: max\na=1 b=x seed=1|m=1\na=2 b=x seed=1|m=2\na=2 b=y seed=1|m=3\na=2 b=x seed=2|m=5", Options{Versus: "a=1"}},
 	{"folds", "seed=1 fold=1|m=1\nseed=1 fold=2|m=2\nseed=2 fold=1|m=3\nseed=2 fold=2|m=nan", Options{Over: []string{"seed", "fold"}}},
-	{"other folds are no pair", "a=x seed=1 fold=1|m=1\na=x seed=1 fold=2|m=2\na=y seed=1 fold=1|m=3\na=x seed=2 fold=1|m=1\na=y seed=2 fold=1|m=2", Options{Over: []string{"seed", "fold"}, Versus: "a=x"}},
+	{"other folds are not a pair", "a=x seed=1 fold=1|m=1\na=x seed=1 fold=2|m=2\na=y seed=1 fold=1|m=3\na=x seed=2 fold=1|m=1\na=y seed=2 fold=1|m=2", Options{Over: []string{"seed", "fold"}, Versus: "a=x"}},
 	{"repeats", "a=1|m=1\na=1|m=2\na=2|m=3\na=2|m=5", Options{}},
-	{"does the program use the seed", "acc: max\na=1 seed=1|acc=0.5 time=1\na=1 seed=2|acc=0.5 time=2\na=1 seed=3|acc=0.5 time=2\na=2 seed=1|acc=0.5 time=3\na=2 seed=2|acc=0.6 time=4", Options{}},
-	{"no seed arrives", "a=1 seed=1|m=0.5\na=1 seed=2|m=0.5\na=2 seed=1|m=0.7\na=2 seed=2|m=0.7", Options{}},
+	{"some settings do not depend on the seed", "acc: max\na=1 seed=1|acc=0.5 time=1\na=1 seed=2|acc=0.5 time=2\na=1 seed=3|acc=0.5 time=2\na=2 seed=1|acc=0.5 time=3\na=2 seed=2|acc=0.6 time=4", Options{}},
+	{"no setting depends on the seed", "a=1 seed=1|m=0.5\na=1 seed=2|m=0.5\na=2 seed=1|m=0.7\na=2 seed=2|m=0.7", Options{}},
 	{"equal by chance", "a=1 seed=1|m=0.5\na=1 seed=2|m=0.5\na=2 seed=1|m=0.7\na=2 seed=2|m=0.8", Options{}},
-	{"constants are no warning", "seed=1|epochs=10 acc=0.5\nseed=2|epochs=10 acc=0.6", Options{}},
+	{"constants cause no warning", "seed=1|epochs=10 acc=0.5\nseed=2|epochs=10 acc=0.6", Options{}},
 	{"several commits", "seed=1 commit=0123456789ab|m=1\nseed=2 commit=0123456789ab+|m=2\nseed=3 commit=aaaaaaaaaaaa sim=1|m=3", Options{}},
 	{"two jobs of a file", "entry=train-{seed} kind=1 seed=1|m=1\nentry=train-{seed} kind=1 seed=2|m=2\nentry=eval-{seed} kind=2 seed=1|m=3\nentry=eval-{seed} kind=2 seed=2|m=4\nkind=3 seed=1||failed", Options{}},
 	{"two jobs that measure different things", "entry=t kind=1 seed=1|loss=1\nentry=t kind=1 seed=2|loss=2\nentry=e kind=2 seed=1|acc=3\nentry=e kind=2 seed=2||pending", Options{}},
 	{"very small and very large", "seed=1|tiny=1.25e-9 huge=3.1e14 count=17\nseed=2|tiny=1.31e-9 huge=3.4e14 count=17", Options{}},
 	{"reasons", "seed=1|m=its_log_is_gone\nseed=2|m=2", Options{}},
-	{"a percentage already", "acc: percent\nseed=1|acc=91\nseed=2|acc=92", Options{}},
+	{"already a percentage", "acc: percent\nseed=1|acc=91\nseed=2|acc=92", Options{}},
 	{"many are missing", "seed=1|m=1\nseed=2||pending\nseed=3||pending\nseed=4||pending\nseed=5||pending\nseed=6||failed", Options{}},
-	{"a parameter that some lack", "a=1 seed=1|m=1\nseed=1|m=2", Options{}},
+	{"a parameter that some jobs lack", "a=1 seed=1|m=1\nseed=1|m=2", Options{}},
 	{"the best so far, on one data set", "acc: max\ndata=cifar10 model=resnet18 lr=0.1 seed=1|acc=92.4\ndata=cifar10 model=resnet18 lr=0.1 seed=2|acc=92.5\ndata=cifar10 model=resnet18 lr=0.2 seed=1|acc=92.2\ndata=cifar10 model=resnet18 lr=0.2 seed=2|acc=92.42\ndata=cifar10 model=vit lr=0.1 seed=1|acc=99\ndata=cifar10 model=vit lr=0.1 seed=2||running", Options{}},
-	{"the best on each data set, which comes last", models, Options{}},
+	{"the best on each data set, if the data set comes last", models, Options{}},
 	{"the best on each data set, in columns", models, Options{Pivot: "data"}},
 	{"hostile names", hostile, Options{}},
 }
@@ -252,7 +252,7 @@ func indented(t *testing.T, doc any) string {
 	return b.String()
 }
 
-func TestUnfitOptionsAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	for _, row := range []struct {
 		data, want, hint string
 		o                Options
@@ -297,7 +297,7 @@ func TestUnfitOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// LaTeX output compiles even with hostile names.
+// LaTeX output compiles even if names contain its special characters.
 func TestLaTeXCompiles(t *testing.T) {
 	tex, err := exec.LookPath("pdflatex")
 	if err != nil {
@@ -339,7 +339,7 @@ func TestReadCurvesSkipsInvalidLines(t *testing.T) {
 	}
 }
 
-// The sample in docs/reference/results.md matches the actual output.
+// The sample in docs/reference/results.md is actual output.
 func TestDocumentedSampleIsActualOutput(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/results.md")
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 // listeners is how many clients listen to the events of a run.
 const listeners = 100
 
-// page measures gpurun web: how many summaries it serves, how much CPU time it uses, and how much it
-// slows a run that 100 clients watch.
+// page measures gpurun web: how many summaries it serves, how much CPU time it uses, and how much
+// it slows a run that 100 clients watch.
 func (b *bench) page() {
 	jobs := 2 * b.jobs
 	idle := b.filled(jobFile(jobs))

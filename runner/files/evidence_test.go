@@ -11,8 +11,8 @@ import (
 	"gpurun/state"
 )
 
-// finishedBatch returns a batch of three successful jobs in a new folder, with outputs, inputs, a log
-// and the history.
+// finishedBatch returns a batch of three successful jobs in a new folder, with outputs, inputs, a
+// log and the history.
 func finishedBatch(t *testing.T) (dir string, b *jobspec.Batch, h *state.History) {
 	t.Helper()
 	dir = t.TempDir()

@@ -27,8 +27,8 @@ func (h *host) reserved(uids ...int) (all gpu.HostResources) {
 	return all
 }
 
-// A user with few jobs comes to a host where an earlier user holds the cores or the memory, although
-// GPUs are free.
+// A user with few jobs comes to a host where an earlier user holds the cores or the memory,
+// although GPUs are free.
 func TestLateUserGetsShareOfCoresAndMemory(t *testing.T) {
 	for _, c := range []struct {
 		name    string

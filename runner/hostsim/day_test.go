@@ -18,8 +18,8 @@ type batch struct {
 	jobs []job
 }
 
-// shorter scales a time of the day: in brief mode, a day lasts four hours. The overhead between jobs
-// is not scaled.
+// shorter scales a time of the day: in brief mode, a day lasts four hours. The overhead between
+// jobs is not scaled.
 func shorter(d time.Duration) time.Duration {
 	if *brief {
 		d /= 6

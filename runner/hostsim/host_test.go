@@ -1,5 +1,5 @@
-// Package hostsim simulates a host in virtual time. Its runs have the real core and pool, so no rule
-// of the scheduler is implemented twice. They see only what other runs publish, with realistic
+// Package hostsim simulates a host in virtual time. Its runs have the real core and pool, so no
+// rule of the scheduler is implemented twice. They see only what other runs publish, with realistic
 // delays. Other users start programs by hand, or cheat. The results are in
 // docs/internals/scheduling.md. The package consists only of tests.
 package hostsim

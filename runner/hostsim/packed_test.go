@@ -9,8 +9,8 @@ import (
 	"gpurun/jobspec"
 )
 
-// One of three users allows sharing. Their jobs seem to hold little of a GPU, although they mostly run
-// alone on it.
+// One of three users allows sharing. Their jobs seem to hold little of a GPU, although they mostly
+// run alone on it.
 func TestSharingUserGetsNoMoreThanTheirShare(t *testing.T) {
 	const packer = 1003
 	for _, c := range []struct {

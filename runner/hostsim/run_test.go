@@ -317,7 +317,8 @@ func (r *run) gather(a sched.Gather) {
 	})
 }
 
-// settle waits until other runs have withdrawn their claims of devices that this run never released.
+// settle waits until other runs have withdrawn their claims of devices that this run never
+// released.
 func (r *run) settle(at *attempt, others []gpu.Claim, ours []*claim, pause, waited time.Duration) {
 	disputed := func(c gpu.Claim) bool {
 		return slices.ContainsFunc(ours, func(o *claim) bool {

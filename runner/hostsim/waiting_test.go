@@ -86,8 +86,8 @@ func cpu(t *testing.T, f func()) float64 {
 	return (used() - before).Seconds()
 }
 
-// look returns the CPU seconds for one reading of the real folders of all waiting users, each with a
-// wish and a claim.
+// look returns the CPU seconds for one reading of the real folders of all waiting users, each with
+// a wish and a claim.
 func look(t *testing.T) float64 {
 	var roots []string
 	for i := range waiters + 1 {
@@ -113,8 +113,8 @@ func look(t *testing.T) float64 {
 	}) / times
 }
 
-// waiting checks the cost of an hour of waiting, without the driver, and that the cost does not grow
-// over time.
+// waiting checks the cost of an hour of waiting, without the driver, and that the cost does not
+// grow over time.
 func waiting(t *testing.T, text *strings.Builder) {
 	o, each := waitForAnHour(t), look(t)
 	fmt.Fprintf(text, "%d runs, each of another user, wait for an hour; figures of the busiest run (seed %d):\n\n", waiters, *first)

@@ -149,7 +149,8 @@ func TestUnreachableServersAreClassified(t *testing.T) {
 	}
 }
 
-// Every service that a job file can name has a request format, and every class has a text and a fix.
+// Every service that a job file can name has a request format, and every class has a text and a
+// fix.
 func TestEveryServiceHasARequest(t *testing.T) {
 	for _, name := range settings.Services() {
 		if shapes[name].body == nil {

@@ -31,8 +31,8 @@ func attempt(name, key string, n int, end state.Phase, cause schema.Cause) schem
 	return a
 }
 
-// exampleInput returns a batch with two jobs that failed with the same error, one with another error,
-// one success, and one job that is no longer in the job file.
+// exampleInput returns a batch with two jobs that failed with the same error, one with another
+// error, one success, and one job that is no longer in the job file.
 func exampleInput() *Input {
 	k := &Input{
 		Secrets: []string{"s3cret"},

@@ -199,8 +199,8 @@ func (l *lane) check() []*attempt {
 	return byTime(all)
 }
 
-// gone checks that the lane's processes have ended and, unless a keeper was killed, that the keepers
-// removed their sockets.
+// gone checks that the lane's processes have ended and, unless a keeper was killed, that the
+// keepers removed their sockets.
 func (l *lane) gone() {
 	l.t.Helper()
 	noneLeft(l.t, l.mark)

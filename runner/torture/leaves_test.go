@@ -144,8 +144,8 @@ func TestStoppedKeeperLosesNothing(t *testing.T) {
 	}
 }
 
-// TestStalledReaderDoesNotBlockRun runs a batch whose output is no longer read, as with a pager. The
-// run must finish and unlock the file, and signals must end the remaining process.
+// TestStalledReaderDoesNotBlockRun runs a batch whose output is no longer read, as with a pager.
+// The run must finish and unlock the file, and signals must end the remaining process.
 func TestStalledReaderDoesNotBlockRun(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

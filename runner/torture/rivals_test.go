@@ -46,8 +46,8 @@ var rivals = []struct {
 // driverHangs needs the stand-in for NVML, because simulated GPUs never hang.
 const driverHangs = "its driver hangs"
 
-// haunted replaces a waiting run with a process that only publishes the run's wish, under a new name
-// at each interval; 0 for one name.
+// haunted replaces a waiting run with a process that only publishes the run's wish, under a new
+// name at each interval; 0 for one name.
 func haunted(every time.Duration) func(c *crowd, l *lane, r *runner) {
 	return func(c *crowd, l *lane, r *runner) {
 		wish := l.wish()

@@ -87,8 +87,8 @@ func onGPUs(n, gpus int) []job {
 	return jobs
 }
 
-// stopAt starts a runner and returns when its keeper has stopped in a call on path. resume continues
-// the keeper.
+// stopAt starts a runner and returns when its keeper has stopped in a call on path. resume
+// continues the keeper.
 func (l *lane) stopAt(call, path string) (pid int, r *runner, resume func()) {
 	gate := l.gated()
 	r = l.start()

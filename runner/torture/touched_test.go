@@ -56,7 +56,8 @@ func (r *runner) opened(name string) bool {
 }
 
 // A user's hundred jobs share a GPU, each with its own claim. All claims must count for another
-// user's run, and for the user's own next run even if a file blocks the path of their claims folder.
+// user's run, and for the user's own next run even if a file blocks the path of their claims
+// folder.
 func TestManyClaimsAllCount(t *testing.T) {
 	among(t)
 	for _, squatted := range []bool{false, true} {

@@ -38,8 +38,8 @@ func (p *place) openTo(t *testing.T, names ...string) {
 	}
 }
 
-// belongTo assigns a lane to a user. Strict tests create a user with this name; other tests use uid,
-// which need not exist in /etc/passwd.
+// belongTo assigns a lane to a user. Strict tests create a user with this name; other tests use
+// uid, which need not exist in /etc/passwd.
 func (l *lane) belongTo(t *testing.T, name string, uid uint32) {
 	t.Helper()
 	l.openTo(t, l.name, l.name+"/counts")
@@ -157,9 +157,9 @@ func (s stop) hadAll(all []*attempt) bool {
 	return len(last) == gpuCount
 }
 
-// stopAndKill disturbs random runners until all have exited with 0: it stops a runner and its keeper
-// for up to 4 s, or kills one or both of them. It restarts runners that ended otherwise, and returns
-// the stops.
+// stopAndKill disturbs random runners until all have exited with 0: it stops a runner and its
+// keeper for up to 4 s, or kills one or both of them. It restarts runners that ended otherwise, and
+// returns the stops.
 func stopAndKill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
 	had := make([]int64, len(ls)) // size of a lane's ledger when its runner was started
 	for living(rs) > 0 {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The page that a stranger reads first leads into the code that there is, to all of it, and is short.
-func TestArchitecture(t *testing.T) {
+// The architecture page must link to every package and only to existing files, and stay short.
+func TestArchitecturePageLinksToEveryPackage(t *testing.T) {
 	b, err := os.ReadFile("internals/architecture.md")
 	if err != nil {
 		t.Fatal(err)
@@ -20,12 +20,12 @@ func TestArchitecture(t *testing.T) {
 	for _, m := range regexp.MustCompile(`\]\(([^)#]+)\)`).FindAllStringSubmatch(page, -1) {
 		linked[m[1]] = true
 		if _, err := os.Stat(filepath.Join("internals", m[1])); err != nil {
-			t.Errorf("a link leads nowhere: %v", err)
+			t.Errorf("broken link: %v", err)
 		}
 	}
 	for _, m := range regexp.MustCompile("`(\\w+)` in \\[[^]]*\\]\\(([^)]+)\\)").FindAllStringSubmatch(page, -1) {
 		if code, _ := os.ReadFile(filepath.Join("internals", m[2])); !regexp.MustCompile(`\b` + m[1] + `\b`).Match(code) {
-			t.Errorf("%s is not in %s", m[1], m[2])
+			t.Errorf("%s does not contain %s, as the page claims", m[2], m[1])
 		}
 	}
 	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -36,7 +36,7 @@ func TestArchitecture(t *testing.T) {
 			return filepath.SkipDir
 		}
 		if code, _ := filepath.Glob(path + "/*.go"); len(code) > 0 && path != ".." && path != "../docs" && !linked["../"+path] {
-			t.Errorf("it lacks the folder %s", strings.TrimPrefix(path, "../"))
+			t.Errorf("the page does not link to %s", strings.TrimPrefix(path, "../"))
 		}
 		return nil
 	})
@@ -45,6 +45,6 @@ func TestArchitecture(t *testing.T) {
 	}
 	prose := regexp.MustCompile("(?s)```.*?```|\\]\\([^)]*\\)").ReplaceAllString(page, " ")
 	if n := len(regexp.MustCompile(`\S*\w\S*`).FindAllString(prose, -1)); n > 1500 {
-		t.Errorf("%d words", n)
+		t.Errorf("%d words, want at most 1500", n)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"gpurun/jobspec"
 )
 
-// The examples of the page are job files, and it has every key of cluster.
-func TestClusterKeys(t *testing.T) {
+// The examples in clusters.md must be valid job files, and its table must list every key of cluster.
+func TestClusterPageListsEveryKey(t *testing.T) {
 	var jobs []string
 	for _, f := range fences(t, "reference/clusters.md") {
 		if f.lang == "yaml" {
@@ -23,7 +23,7 @@ func TestClusterKeys(t *testing.T) {
 		}
 	}
 	if got := strings.Join(jobs, " "); got != "train-0.1 train-0.01 train-0.001 compare job-1" {
-		t.Errorf("the examples have the jobs %s", got)
+		t.Errorf("the examples define the jobs %s", got)
 	}
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
 	if err := os.WriteFile(path, []byte("settings: {cluster: {quantum: 1}}\njobs: [{run: x}]\n"), 0o644); err != nil {
@@ -38,13 +38,13 @@ func TestClusterKeys(t *testing.T) {
 	_, keys, _ := strings.Cut(unknown.Hint, "valid keys: ")
 	for _, key := range strings.Split(keys, ", ") {
 		if !regexp.MustCompile("(?m)^\\| (`[a-z_]+`, )*`" + key + "`").MatchString(page) {
-			t.Errorf("no row for %s", key)
+			t.Errorf("the table has no row for %s", key)
 		}
 	}
 }
 
-// The messages that the page explains are gpurun's.
-func TestClusterMessages(t *testing.T) {
+// gpurun must print every message that clusters.md explains.
+func TestClusterPageExplainsPrintedMessages(t *testing.T) {
 	code := ""
 	err := filepath.WalkDir("../runner", func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
@@ -59,11 +59,11 @@ func TestClusterMessages(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n## ")
 	rows := regexp.MustCompile("(?m)^\\| `(?:sge|slurm|node1):? ([^`…(]+?)[ :]*(?:\\([^`]*)?…?` \\|").FindAllStringSubmatch(table, -1)
 	if len(rows) < 6 {
-		t.Errorf("only %d messages", len(rows))
+		t.Errorf("found only %d messages in the table", len(rows))
 	}
 	for _, m := range rows {
 		if !strings.Contains(code, m[1]) && !strings.Contains(m[1], "Invalid license") { // Slurm's own
-			t.Errorf("nothing prints %q", m[1])
+			t.Errorf("gpurun never prints %q", m[1])
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"gpurun/gpu/hostrules"
 )
 
-// hostWarnings returns what gpurun finds wrong with the rules of a host.
+// hostWarnings returns the warnings about a host rules file.
 func hostWarnings(t *testing.T, text string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "gpurun")
@@ -23,17 +23,17 @@ func hostWarnings(t *testing.T, text string) string {
 	}
 	rules, warnings := hostrules.NewReader(hostrules.Place{Path: path, Owner: os.Getuid()}).Read()
 	if rules.File != path {
-		t.Fatalf("%s\n%q", text, warnings)
+		t.Fatalf("the rules were not read:\n%s\n%q", text, warnings)
 	}
 	return strings.Join(warnings, "\n")
 }
 
-// The example of the page is a file as it should be, and its tables have every key.
-func TestHostRules(t *testing.T) {
+// The first example in host.md must be valid, and its tables must list every key.
+func TestHostPageListsEveryKey(t *testing.T) {
 	t.Setenv(hostrules.Variable, "")
 	examples := fences(t, "reference/host.md")
 	if w := hostWarnings(t, examples[0].text); w != "" {
-		t.Error(w)
+		t.Errorf("warnings about the example: %s", w)
 	}
 	page, err := os.ReadFile("reference/host.md")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestHostRules(t *testing.T) {
 	for _, text := range []string{"quantum: 1", "users: {a: {quantum: 1}}"} {
 		for _, key := range strings.Split(valid.FindStringSubmatch(hostWarnings(t, text))[1], ", ") {
 			if !regexp.MustCompile("(?m)^\\| (`[a-z_]+`, )?`" + key + "`").Match(page) {
-				t.Errorf("no row for %s", key)
+				t.Errorf("the tables have no row for %s", key)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-// Package docs_test holds the documentation to what the program does.
+// Package docs_test checks that the documentation matches the program.
 package docs_test
 
 import (
@@ -11,7 +11,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// A fence is one example of a page.
+// A fence is a fenced code block of a page.
 type fence struct{ lang, text string }
 
 func fences(t *testing.T, page string) []fence {
@@ -27,7 +27,7 @@ func fences(t *testing.T, page string) []fence {
 	return list
 }
 
-// surroundings are the files that the examples speak of.
+// surroundings are the files that the examples refer to.
 var surroundings = map[string]string{
 	"configs/a.yaml":    "optim: {lr: 0.1}\nmodel: {depth: 50}\ndata:\n  crops: [196, 128]\n",
 	"configs/SVHN.yaml": "seed: 1\n",
@@ -35,7 +35,7 @@ var surroundings = map[string]string{
 	"prepare.yaml":      "jobs:\n  - {name: download, run: x}\n",
 }
 
-// complete makes a job file of an example that shows a part of one.
+// complete turns an example, which may be only part of a job file, into a complete one.
 func complete(example string) string {
 	switch {
 	case strings.HasPrefix(example, "jobs:") || strings.Contains(example, "\njobs:"):
@@ -50,7 +50,7 @@ func complete(example string) string {
 	return "jobs:\n  -\n    " + strings.ReplaceAll(strings.TrimSpace(example), "\n", "\n    ") + "\n"
 }
 
-// load reads an example among its surroundings.
+// load loads an example from a folder with the files it refers to.
 func load(t *testing.T, f fence) *jobspec.Batch {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +83,7 @@ func load(t *testing.T, f fence) *jobspec.Batch {
 	return b
 }
 
-func TestExamplesAreJobFiles(t *testing.T) {
+func TestExamplesAreValidJobFiles(t *testing.T) {
 	var got []string
 	for _, f := range fences(t, "reference/jobfile.md") {
 		if f.lang != "yaml" && f.lang != "block" {
@@ -113,8 +113,8 @@ func TestExamplesAreJobFiles(t *testing.T) {
 		"job-1",           // retries
 		"job-1",           // a timeout
 		"job-1",           // a job that does nothing
-		"job-1",           // news
-		"train … train-1", // news of a job
+		"job-1",           // notifications
+		"train … train-1", // notifications for a job
 		"job-1",           // a config file
 		"SVHN_a005_ours_seed42",
 		"q1-1 … q1-2",
@@ -125,7 +125,7 @@ func TestExamplesAreJobFiles(t *testing.T) {
 	}
 }
 
-// exampleWith is the first example that holds a text.
+// exampleWith returns the first example that contains part.
 func exampleWith(t *testing.T, lang, part string) fence {
 	t.Helper()
 	for _, f := range fences(t, "reference/jobfile.md") {
@@ -133,11 +133,11 @@ func exampleWith(t *testing.T, lang, part string) fence {
 			return f
 		}
 	}
-	t.Fatalf("no %s example has %q", lang, part)
+	t.Fatalf("no %s example contains %q", lang, part)
 	return fence{}
 }
 
-func TestWhatTheExperimentRuns(t *testing.T) {
+func TestExperimentExampleRunsDocumentedCommand(t *testing.T) {
 	b := load(t, exampleWith(t, "yaml", "extra_args"))
 	r, err := b.Render(&b.Jobs[0], jobspec.Runtime{UniID: "u", Attempt: 1})
 	if err != nil {
@@ -152,7 +152,7 @@ func TestWhatTheExperimentRuns(t *testing.T) {
 	}
 }
 
-func TestWhatTheConfigBecomes(t *testing.T) {
+func TestConfigExampleSetsValues(t *testing.T) {
 	b := load(t, exampleWith(t, "yaml", "optim.lr"))
 	r, err := b.Render(&b.Jobs[0], jobspec.Runtime{UniID: "u", Attempt: 1})
 	if err != nil {
@@ -163,12 +163,12 @@ func TestWhatTheConfigBecomes(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if name := filepath.Base(r.Config.Path); !regexp.MustCompile(`^\.a\.[0-9a-f]{16}\.gpurun\.yaml$`).MatchString(name) {
-		t.Errorf("it is called %s", name)
+		t.Errorf("the config copy is called %s", name)
 	}
 }
 
-// The table of settings has every setting, with its default.
-func TestSettingsTable(t *testing.T) {
+// The settings table must list every setting with its default.
+func TestSettingsTableListsDefaults(t *testing.T) {
 	page, err := os.ReadFile("reference/jobfile.md")
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestSettingsTable(t *testing.T) {
 	for _, s := range b.Settings.Sources {
 		row := regexp.MustCompile("(?m)^\\|[^|]*`" + s.Name + "`[^|]*\\|.*\\|([^|]*)\\|$").FindStringSubmatch(string(page))
 		if row == nil {
-			t.Errorf("no row for %s", s.Name)
+			t.Errorf("the table has no row for %s", s.Name)
 			continue
 		}
 		defaults := word.FindAllStringSubmatch(row[1], -1)
@@ -187,7 +187,7 @@ func TestSettingsTable(t *testing.T) {
 			said = said || d[1] == s.Value
 		}
 		if !said {
-			t.Errorf("%s: the default is %s, and the page says%s", s.Name, s.Value, row[1])
+			t.Errorf("%s: the default is %s, but the page says%s", s.Name, s.Value, row[1])
 		}
 	}
 }

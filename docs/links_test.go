@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Every link between pages leads to a file, and to a heading in it.
-func TestLinks(t *testing.T) {
+// Every link between pages must point to an existing file and heading.
+func TestLinksResolve(t *testing.T) {
 	pages := []string{"../README.md", "../CHANGELOG.md", "../CONTRIBUTING.md", "../SECURITY.md"}
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if filepath.Ext(path) == ".md" {
@@ -22,7 +22,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	links := 0
-	headings := map[string]map[string]bool{} // of each page; finding them takes longest
+	headings := map[string]map[string]bool{} // by page; cached, because finding them is slow
 	size := int64(0)
 	images, _ := filepath.Glob("images/*")
 	for _, image := range images {
@@ -31,7 +31,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if size == 0 || size > 1_500_000 {
-		t.Errorf("%d bytes of images", size)
+		t.Errorf("the images have %d bytes, want at most 1,500,000", size)
 	}
 	for _, page := range pages {
 		for _, m := range regexp.MustCompile(`(?:\]\(|src="|srcset="|href=")([^)\s"]+)`).FindAllStringSubmatch(prose(text(t, page)), -1) {
@@ -45,7 +45,7 @@ func TestLinks(t *testing.T) {
 				target = filepath.Join(filepath.Dir(page), file)
 			}
 			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s: %s leads nowhere", page, m[1])
+				t.Errorf("%s: %s: no such file", page, m[1])
 				continue
 			} else if heading == "" {
 				continue
@@ -54,7 +54,7 @@ func TestLinks(t *testing.T) {
 				headings[target] = anchors(text(t, target))
 			}
 			if !headings[target][heading] {
-				t.Errorf("%s: %s has no such heading", page, m[1])
+				t.Errorf("%s: %s: no such heading", page, m[1])
 			}
 		}
 	}
@@ -63,12 +63,12 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// prose is a page without its examples.
+// prose returns a page without its code blocks.
 func prose(page string) string {
 	return regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(page, "")
 }
 
-// anchors returns the names under which GitHub shows the headings of a page.
+// anchors returns the anchors that GitHub generates for the headings of a page.
 func anchors(page string) map[string]bool {
 	names := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(prose(page), -1) {

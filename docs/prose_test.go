@@ -24,23 +24,22 @@ func pages(t *testing.T) []string {
 	return list
 }
 
-// The pages together are short, and the README is shorter.
-func TestWords(t *testing.T) {
+func TestPagesAreShort(t *testing.T) {
 	total := 0
 	for _, page := range pages(t) {
 		text := regexp.MustCompile(`\]\([^)]*\)|<[^>]*>`).ReplaceAllString(prose(text(t, page)), " ")
 		n := len(regexp.MustCompile(`\S*\w\S*`).FindAllString(text, -1))
 		if total += n; page == "../README.md" && n > 700 {
-			t.Errorf("%s: %d words", page, n)
+			t.Errorf("%s has %d words, want at most 700", page, n)
 		}
 	}
 	if total > 36000 {
-		t.Errorf("%d words in all", total)
+		t.Errorf("all pages have %d words, want at most 36,000", total)
 	}
 }
 
-// No sentence stands in two places: what two pages need is on one, and the other links to it.
-func TestNoSentenceTwice(t *testing.T) {
+// A fact that two pages need is on one page, and the other page links to it.
+func TestNoSentenceIsRepeated(t *testing.T) {
 	first := map[string]string{}
 	for _, page := range pages(t) {
 		text := regexp.MustCompile(`\]\([^)]*\)|[*_]{2}`).ReplaceAllString(prose(text(t, page)), "]")
@@ -50,8 +49,8 @@ func TestNoSentenceTwice(t *testing.T) {
 				if len(strings.Fields(key)) < 7 {
 					continue
 				}
-				if other := first[key]; other != "" && (other != page || page != "reference/json.md" && page != "reference/commands.md") { // made from code
-					t.Errorf("%s and %s: %s", other, page, s)
+				if other := first[key]; other != "" && (other != page || page != "reference/json.md" && page != "reference/commands.md") { // generated from code
+					t.Errorf("%s and %s both say: %s", other, page, s)
 				}
 				first[key] = page
 			}

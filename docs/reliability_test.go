@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Every test that reliability.md names exists.
-func TestPromisesAreTested(t *testing.T) {
+// Every test named in reliability.md must exist.
+func TestPromisesNameExistingTests(t *testing.T) {
 	page, err := os.ReadFile("internals/reliability.md")
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package jobs_test checks the ready-made job files.
+// Package jobs_test checks the sample job files.
 package jobs_test
 
 import (
@@ -13,12 +13,12 @@ import (
 	"gpurun/runner/files"
 )
 
-func TestJobFiles(t *testing.T) {
+func TestSampleJobFilesLoad(t *testing.T) {
 	for _, row := range []struct {
 		file, dialect string
 		jobs          int
-		first         string // its command
-		log           string // of the first job; "" if the file names none
+		first         string // the command of the first job; "" to skip the check
+		log           string // the log of the first job; "" to skip the check
 	}{
 		{"multi_seed.yaml", "native", 24, "sh jobs/train.sh --dataset cifar10 --algo fedavg --seed 42 --out jobs/ckpt/cifar10-fedavg-s42.pt", "logs/multi_seed/cifar10-fedavg-s42.log"},
 		{"gamma_sensitivity.yaml", "native", 6, "sh jobs/train.sh --algo ours --dataset svhn --seed 42 --gamma_reg 0 --out jobs/ckpt/gamma-0.pt", "logs/gamma_sensitivity/gamma-0.log"},
@@ -58,7 +58,7 @@ func TestJobFiles(t *testing.T) {
 	}
 }
 
-func TestTrain(t *testing.T) {
+func TestTrainScript(t *testing.T) {
 	for _, row := range []struct {
 		name, mode string // of GPURUN_DEMO
 		flags      string
@@ -87,7 +87,7 @@ func TestTrain(t *testing.T) {
 			}
 			_, err := os.Stat(out)
 			if made := err == nil; made != (row.code == 0) {
-				t.Errorf("checkpoint: %v", err)
+				t.Errorf("checkpoint written: %v (%v), want %v", made, err, row.code == 0)
 			}
 			left, err := files.Result(result, "", "")
 			if err != nil || row.code == 0 && left.Metrics["accuracy"] == nil {
@@ -97,7 +97,7 @@ func TestTrain(t *testing.T) {
 	}
 }
 
-func TestPipelineReports(t *testing.T) {
+func TestPipelineReportsState(t *testing.T) {
 	dir := t.TempDir()
 	for _, f := range []string{"train.sh", "pipeline.sh"} {
 		text, err := os.ReadFile(f)
@@ -113,7 +113,7 @@ func TestPipelineReports(t *testing.T) {
 		{"bad", "--fail", "abnormal_exit"},
 	} {
 		args := append([]string{filepath.Join(dir, "pipeline.sh"), "car196", "--uni_id", row.id}, strings.Fields(row.flags)...)
-		// Its output ends when the background work does.
+		// CombinedOutput returns when the background work has closed the output.
 		if log, err := exec.Command("sh", args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, log)
 		}

@@ -1,4 +1,4 @@
-// Package packaging holds what makes and checks the files that people install; see dist.mk.
+// Package packaging builds and checks the release files; see dist.mk.
 package packaging
 
 import (
@@ -12,8 +12,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// TestVersions checks that each form of a version sorts as git, dpkg and pip expect.
-func TestVersions(t *testing.T) {
+// Each form of a version must sort as git, dpkg and pip expect.
+func TestVersionForms(t *testing.T) {
 	for git, want := range map[string][2]string{
 		"v0.9.0":                           {"0.9.0", "0.9.0"},
 		"v0.9.0-rc.1":                      {"0.9.0~rc.1", "0.9.0rc1"},
@@ -34,8 +34,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestNotes checks that a release gets its own section of the changelog, and that none without one is made.
-func TestNotes(t *testing.T) {
+// A release's notes are its section of the changelog. notes.sh fails if there is none.
+func TestReleaseNotesAreChangelogSection(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "CHANGELOG.md")
 	text := "# Changelog\n\n## [Unreleased]\n\n- soon\n\n## [0.9.0] - 2026-01-02\n\n### Fixed\n\n- this\n\n## [0.9.0-rc.1] - 2026-01-01\n\n## [0.8.0] - 2025-01-01\n\n- that\n"
 	if err := os.WriteFile(log, []byte(text), 0o666); err != nil {
@@ -49,8 +49,9 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestElfCheckRefuses builds libraries that check-elf.sh must refuse, each for its own reason.
-func TestElfCheckRefuses(t *testing.T) {
+// Each program violates one rule of check-elf.sh, except the last one, which may leave the symbols of NVML
+// undefined.
+func TestELFCheckRefusesBadPrograms(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("no C compiler")
 	}
@@ -81,8 +82,8 @@ func TestElfCheckRefuses(t *testing.T) {
 
 var target = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
 
-// TestWorkflows checks that the workflows parse and call nothing but make targets and scripts that exist.
-func TestWorkflows(t *testing.T) {
+// Workflows must parse, and the make targets and scripts they call must exist.
+func TestWorkflowsCallExistingTargets(t *testing.T) {
 	targets := map[string]bool{}
 	for _, name := range []string{"../Makefile", "dist.mk"} {
 		text, err := os.ReadFile(name)
@@ -95,7 +96,7 @@ func TestWorkflows(t *testing.T) {
 	}
 	files, err := filepath.Glob("../.github/workflows/*.yml")
 	if err != nil || len(files) != 2 {
-		t.Fatalf("workflows: %v, %v; want ci.yml and release.yml", files, err)
+		t.Fatalf("found workflows %v, %v; want ci.yml and release.yml", files, err)
 	}
 	for _, name := range files {
 		text, err := os.ReadFile(name)

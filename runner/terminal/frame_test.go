@@ -160,11 +160,11 @@ func TestFramesMatchGoldenFiles(t *testing.T) {
 func fits(t *testing.T, rows []string, size Size) {
 	t.Helper()
 	if len(rows) > max(size.Height-1, 2) {
-		t.Errorf("%d rows on a terminal of %d", len(rows), size.Height)
+		t.Errorf("%d rows on a terminal with %d", len(rows), size.Height)
 	}
 	for _, r := range rows {
 		if w := Width(r); w > max(size.Width-1, 10) {
-			t.Errorf("%d columns on a terminal of %d: %q", w, size.Width, r)
+			t.Errorf("%d columns on a terminal with %d: %q", w, size.Width, r)
 		}
 	}
 }

@@ -40,8 +40,8 @@ func TestSummaryListsFailuresFirst(t *testing.T) {
 	golden(t, "up-to-date", Summary{Result: schema.Result{Final: &schema.Status{Counts: map[state.Phase]int{state.UpToDate: 24}}}}.Lines(80))
 }
 
-// A cancelled job, or one whose run stopped before its retry, is listed but has not failed.
-func TestSummaryCountsFailuresNotShown(t *testing.T) {
+// Cancelled jobs, and jobs whose run stopped before their retry, are listed but are not failures.
+func TestSummaryCountsUnlistedFailures(t *testing.T) {
 	s := Summary{Result: schema.Result{
 		Final: &schema.Status{Counts: map[state.Phase]int{state.Failed: 50, state.Stalled: 1, state.Cancelled: 7, state.Interrupted: 2}},
 		Failures: []schema.FailedJob{
@@ -51,6 +51,6 @@ func TestSummaryCountsFailuresNotShown(t *testing.T) {
 		},
 	}}
 	if lines := s.Lines(80); !slices.Contains(lines, "… and 3 more failed") {
-		t.Errorf("got %q, want a line that 3 more failed", lines)
+		t.Errorf("got %q, want the line \"… and 3 more failed\"", lines)
 	}
 }

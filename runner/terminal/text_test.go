@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-func TestCleanKeepsWhatTerminalWouldShow(t *testing.T) {
+func TestCleanKeepsVisibleText(t *testing.T) {
 	cases := map[string]struct{ in, want string }{
 		"plain":        {"epoch 1 loss=0.2", "epoch 1 loss=0.2"},
 		"colors":       {"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green"},

@@ -18,7 +18,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// emulator implements the terminal functions that the view uses, and keeps the screen's contents.
+// emulator implements the escape sequences that the view uses, and keeps the contents of the screen.
 type emulator struct {
 	mu    sync.Mutex
 	rows  []string
@@ -102,17 +102,17 @@ func TestCloseErasesLiveView(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := e.screen(); len(got) != 4 || !strings.Contains(got[0], "12 of 48 done") {
-			t.Errorf("while it runs: %q", got)
+			t.Errorf("while a job runs, the screen shows %q", got)
 		}
 		v.Fact(0, end)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := e.screen(); len(got) != 5 || !strings.HasPrefix(got[0], end.Time.Local().Format(time.TimeOnly)+" succeeded   a: ") {
-			t.Errorf("with a finished job above: %q", got)
+			t.Errorf("after a job has ended, the screen shows %q", got)
 		}
 		v.Close()
 		if got := e.screen(); len(got) != 1 {
-			t.Errorf("at the end: %q", got)
+			t.Errorf("after Close, the screen shows %q", got)
 		}
 	})
 }
@@ -128,10 +128,10 @@ func TestViewBatchesWrites(t *testing.T) {
 		}
 		v.Close()
 		if got := len(e.screen()); got != 5000 {
-			t.Errorf("%d lines, want 5000", got)
+			t.Errorf("got %d lines, want 5000", got)
 		}
 		if e.wrote > 5 {
-			t.Errorf("%d writes for one burst", e.wrote)
+			t.Errorf("got %d writes for one burst, want at most 5", e.wrote)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestEachClusterRefusalIsPrintedOnce(t *testing.T) {
 		}
 		v.Close()
 		if got := strings.Count(strings.Join(e.screen(), "\n"), ": slurm: no such "); got != 2 {
-			t.Errorf("live %v: %d lines", live, got)
+			t.Errorf("live %v: got %d lines, want 2", live, got)
 		}
 	}
 }
@@ -175,15 +175,15 @@ func TestStalledTerminalDoesNotBlockRun(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatal("facts wait for the terminal")
+		t.Fatal("Fact blocks while the terminal is stalled")
 	}
 	if v.lost == 0 || len(v.lines) > maxLines {
-		t.Errorf("%d lines held, %d omitted", len(v.lines), v.lost)
+		t.Errorf("%d lines queued, %d dropped; want at most %d queued and some dropped", len(v.lines), v.lost, maxLines)
 	}
 	v.Close()
 }
 
-// slow is an output that takes seconds for each write.
+// slow is an output on which each write takes seconds.
 type slow struct{ text []byte }
 
 func (l *slow) Write(p []byte) (int, error) {
@@ -227,7 +227,7 @@ func TestViewSurvivesBrokenOutput(t *testing.T) {
 		}
 		v.Close()
 		if len(v.lines) != 0 {
-			t.Errorf("%d lines held for nobody", len(v.lines))
+			t.Errorf("%d lines are still queued for a broken output", len(v.lines))
 		}
 	})
 }
@@ -235,13 +235,13 @@ func TestViewSurvivesBrokenOutput(t *testing.T) {
 func TestViewWithoutTerminalPrintsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		before, since := facts("adopted", 4)
-		before.UniID, since.UniID = "before", "before"
-		v := New(Config{Screen: Screen{Out: &out}, Go: plainly, Open: []state.Fact{before}})
+		adoptedStart, adoptedEnd := facts("adopted", 4)
+		adoptedStart.UniID, adoptedEnd.UniID = "before", "before"
+		v := New(Config{Screen: Screen{Out: &out}, Go: plainly, Open: []state.Fact{adoptedStart}})
 		start, end := facts("train\x1b[2J-1", 3)
 		v.Fact(0, start)
 		v.Fact(0, end)
-		v.Fact(0, since)
+		v.Fact(0, adoptedEnd)
 		v.Fact(1, state.Fact{Kind: state.KindEnd, Time: noon, Job: "b", State: state.Succeeded, By: "done"})
 		time.Sleep(61 * time.Second)
 		f := busyFrame(2, shortName)
@@ -314,6 +314,6 @@ func TestLastLineSkipsBlankLines(t *testing.T) {
 		}
 	}
 	if got := LastLine(filepath.Join(t.TempDir(), "none")); got != "" {
-		t.Errorf("of no file: %q", got)
+		t.Errorf("of a missing file: got %q, want none", got)
 	}
 }

@@ -106,8 +106,8 @@ func expect(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// A client gets every changed job, including those that changed while it was disconnected or the
-// server restarted.
+// A client must receive every changed job, including those that changed while it was disconnected.
+// After a restart of the server, it receives all jobs again.
 func TestEventsResumeAfterDisconnect(t *testing.T) {
 	f := newFake(t, 3)
 	s := serve(t, f, Read)
@@ -128,8 +128,8 @@ func TestEventsResumeAfterDisconnect(t *testing.T) {
 	}
 	f.set(fakeJob(2, state.Failed))
 	l = serve(t, f, Read).listen(l.lastID)
-	if got := l.until(); len(got) != 3 || got[2] != "train-s2 failed" { // the server cannot tell what the client has
-		t.Errorf("after a restart: %v", got)
+	if got := l.until(); len(got) != 3 || got[2] != "train-s2 failed" { // the new server does not know what the client has
+		t.Errorf("after a restart of the server: got %v, want all 3 jobs", got)
 	}
 }
 
@@ -150,17 +150,17 @@ func TestNewJobListResetsEvents(t *testing.T) {
 	expect(t, s.listen(l.lastID[:strings.IndexByte(l.lastID, '-')]+"-99999999999999999").until(), "train-s0 pending", "train-s1 pending", "train-s7 pending") // from a clock that was ahead
 	res, page := s.get("/api/v1/batches/" + batchA + "/jobs?offset=1&limit=1")
 	if !strings.Contains(page, `"total":3,"offset":1`) || !strings.Contains(page, "train-s1") || strings.Contains(page, "train-s0") {
-		t.Errorf("a page: %s", page)
+		t.Errorf("the second page: %s", page)
 	}
 	again, _ := s.do("GET", "/api/v1/batches/"+batchA+"/jobs?offset=1&limit=1", readToken, "", func(r *http.Request) { r.Header.Set("If-None-Match", res.Header.Get("ETag")) })
 	other, _ := s.do("GET", "/api/v1/batches/"+batchA+"/jobs?offset=2&limit=1", readToken, "", func(r *http.Request) { r.Header.Set("If-None-Match", res.Header.Get("ETag")) })
 	if again.StatusCode != 304 || other.StatusCode != 200 {
-		t.Errorf("unchanged: %d, another page: %d", again.StatusCode, other.StatusCode)
+		t.Errorf("status %d for an unchanged page, %d for another page; want 304, 200", again.StatusCode, other.StatusCode)
 	}
 }
 
-// Many rows come in several events, and only the last one has an ID, so a client that misses one
-// gets all of them again.
+// Many rows are split over several events. Only the last event has an ID, so a client that misses one
+// of them gets all of them again.
 func TestOnlyLastEventHasID(t *testing.T) {
 	f := newFake(t, 2500)
 	s := serve(t, f, Read)
@@ -173,16 +173,16 @@ func TestOnlyLastEventHasID(t *testing.T) {
 		if e := l.next(); e.kind == "jobs" {
 			sizes = append(sizes, len(e.Jobs.Jobs))
 			if (e.id != "") != (len(sizes) == 3) {
-				t.Errorf("part %d has the ID %q", len(sizes), e.id)
+				t.Errorf("part %d of 3 has the ID %q", len(sizes), e.id)
 			}
 		}
 	}
 	if fmt.Sprint(sizes) != "[1000 1000 500]" {
-		t.Errorf("parts of %v", sizes)
+		t.Errorf("got parts of %v rows, want [1000 1000 500]", sizes)
 	}
 }
 
-func TestSlowClientIsDroppedAndBlocksNobody(t *testing.T) {
+func TestSlowClientIsDroppedWithoutBlockingOthers(t *testing.T) {
 	f := newFake(t, 500)
 	s := serve(t, f, Read, func(l *Limits) { l.Write = 3 * time.Second })
 	address := strings.TrimPrefix(s.url, "http://")
@@ -215,7 +215,7 @@ func TestSlowClientIsDroppedAndBlocksNobody(t *testing.T) {
 		f.view = &schema.View{Status: f.view.Status, Jobs: jobs}
 		f.mu.Unlock()
 		if got := l.until(); len(got) != 500 {
-			t.Fatalf("the other client got %d rows", len(got))
+			t.Fatalf("the other client got %d rows, want 500", len(got))
 		}
 		select {
 		case <-dropped:
@@ -223,13 +223,13 @@ func TestSlowClientIsDroppedAndBlocksNobody(t *testing.T) {
 		default:
 		}
 		if n == 100_000 {
-			t.Fatal("it was never dropped")
+			t.Fatal("the slow client was never dropped")
 		}
 	}
 }
 
-// One reader serves 1,000 clients, and no goroutine or connection remains afterwards.
-func TestManyClientsShareOneReader(t *testing.T) {
+// All 1,000 clients must get the change, and no goroutine may remain after them.
+func TestManyClientsAreServed(t *testing.T) {
 	before := runtime.NumGoroutine()
 	f := newFake(t, 100)
 	s := serve(t, f, Read)
@@ -253,7 +253,7 @@ func TestManyClientsShareOneReader(t *testing.T) {
 		}
 	})
 	if res, _ := s.get("/api/v1/batches/" + batchA); res.StatusCode != 200 {
-		t.Errorf("beside them: status %d", res.StatusCode)
+		t.Errorf("a request while 1,000 clients listen: status %d", res.StatusCode)
 	}
 	looked := f.looks()
 	each(func(i int) { all[i].close() })
@@ -263,14 +263,14 @@ func TestManyClientsShareOneReader(t *testing.T) {
 		if time.Now().After(deadline) {
 			buf := make([]byte, 1<<20)
 			os.Stderr.Write(buf[:runtime.Stack(buf, true)])
-			t.Fatalf("%d goroutines are left of %d", runtime.NumGoroutine(), before)
+			t.Fatalf("%d goroutines remain, %d before the test", runtime.NumGoroutine(), before)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Logf("looked %d times", looked)
+	t.Logf("the server read the batch %d times", looked)
 }
 
-func TestServerReadsOnlyForClients(t *testing.T) {
+func TestServerStopsReadingWithoutClients(t *testing.T) {
 	f := newFake(t, 1)
 	limits := quick
 	limits.Idle = 50 * time.Millisecond
@@ -293,7 +293,7 @@ func TestServerReadsOnlyForClients(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("it goes on reading")
+			t.Fatal("the server still reads the batch")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -301,7 +301,7 @@ func TestServerReadsOnlyForClients(t *testing.T) {
 	f.set(fakeJob(0, state.Failed))
 	e, err := feed.read(context.Background())
 	if err != nil || e.rows[0].job.State != state.Failed || f.looks() == looked {
-		t.Errorf("whoever comes later sees %v, %v", e.rows[0].job.State, err)
+		t.Errorf("a later client sees %v, %v", e.rows[0].job.State, err)
 	}
 }
 
@@ -322,6 +322,6 @@ func TestLongNamesFitSummary(t *testing.T) {
 	e := next(nil, v, time.Now())
 	var s schema.Summary
 	if err := json.Unmarshal(e.summary, &s); err != nil || len(e.summary) > maxSummary || s.Total != 10000 {
-		t.Errorf("%d bytes, %v", len(e.summary), err)
+		t.Errorf("the summary has %d bytes, want at most %d; %d jobs, %v", len(e.summary), maxSummary, s.Total, err)
 	}
 }

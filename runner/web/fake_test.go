@@ -34,7 +34,7 @@ type fake struct {
 	mu     sync.Mutex
 	view   *schema.View
 	looked int
-	asked  []string // what requests passed to the batch
+	asked  []string // calls that requests made on the batch
 }
 
 func newFake(t testing.TB, jobs int) *fake {
@@ -57,7 +57,7 @@ func fakeJob(i int, s state.Phase) *schema.Job {
 	}
 }
 
-// set changes jobs.
+// set replaces jobs.
 func (f *fake) set(jobs ...*schema.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,7 +138,7 @@ func (f *fake) Results(a results.Options) (*results.Table, error) {
 	return &results.Table{Raw: a.Raw, Params: a.By}, nil
 }
 
-// Log returns the log of the attempt "good", the only one.
+// Log knows two attempts: the log of "good" is a file, the log of "link" may be a symbolic link.
 func (f *fake) Log(uniID string) (schema.LogPart, error) {
 	f.note("log %s", uniID)
 	path := filepath.Join(f.dir, "log")
@@ -174,7 +174,7 @@ func (f *fake) Add(_ Batch, command []string) ([]string, error) {
 	return nil, nil
 }
 
-// quick are limits for tests. Clients may be as slow as a busy machine makes them.
+// quick has short reading intervals, but long timeouts, because clients are slow on a busy machine.
 var quick = Limits{
 	Header: time.Minute, Request: time.Minute, Write: time.Minute, Beat: time.Minute,
 	Look: time.Millisecond, Host: time.Millisecond, Past: 100 * time.Millisecond, Idle: time.Minute,

@@ -19,9 +19,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// A foreign name that DNS rebinding points at this address is refused, and so is the page of
-// another site, even on another port of this host.
-func TestForeignNamesAndPagesAreRefused(t *testing.T) {
+// The server refuses foreign host names, which DNS rebinding may point at its address, and requests
+// from pages of other sites, even on another port of this host.
+func TestForeignHostsAndOriginsAreRefused(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	port := s.url[strings.LastIndexByte(s.url, ':'):]
 	for _, c := range []struct {
@@ -63,10 +63,10 @@ func TestForeignNamesAndPagesAreRefused(t *testing.T) {
 				want = 307 // TestPageRedirectsFromLocalhost
 			}
 			if res.StatusCode != want {
-				t.Errorf("%s, %+v: status %d", path, c, res.StatusCode)
+				t.Errorf("%s, %+v: status %d, want %d", path, c, res.StatusCode, want)
 			}
 			if h := res.Header; h.Get("Access-Control-Allow-Origin") != "" || h.Get("Set-Cookie") != "" {
-				t.Errorf("%s: %v", path, h)
+				t.Errorf("%s: unexpected CORS or cookie header: %v", path, h)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func TestForeignNamesAndPagesAreRefused(t *testing.T) {
 	}
 }
 
-// The table lists every operation, so a new one must be added to it.
+// Each operation must refuse tokens with less than the right that operations() gives it.
 func TestOperationsRequireTheirRight(t *testing.T) {
 	ids := strings.NewReplacer("{batch}", batchA, "{job}", fmt.Sprintf("%032x", 0), "{uni_id}", "good")
 	for _, allow := range []Right{Read, Control, Run} {
@@ -106,21 +106,21 @@ func TestOperationsRequireTheirRight(t *testing.T) {
 				f.asked = nil
 				res, text := s.do(op.method, path, token, body, nil)
 				if res.StatusCode != want {
-					t.Errorf("a server that allows %d, %s %s with %q: status %d, want %d: %s", allow, op.method, path, token, res.StatusCode, want, text)
+					t.Errorf("server with right %d, %s %s with token %q: status %d, want %d: %s", allow, op.method, path, token, res.StatusCode, want, text)
 				}
 				if want != 200 && len(f.asked) > 0 {
 					t.Errorf("%s %s was refused, but %v was done", op.method, path, f.asked)
 				}
 			}
 		}
-		for _, how := range []func(*http.Request){
+		for i, how := range []func(*http.Request){
 			func(r *http.Request) { r.Header.Set("Authorization", "Basic "+readToken) },
 			func(r *http.Request) { r.Header.Set("Authorization", readToken) },
 			func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "token", Value: readToken}) },
 			func(r *http.Request) { r.URL.RawQuery = "token=" + readToken },
 		} {
 			if res, _ := s.do("GET", "/api/v1/batches", "", "", how); res.StatusCode != 401 {
-				t.Errorf("status %d", res.StatusCode)
+				t.Errorf("token passed in unsupported way %d: status %d, want 401", i, res.StatusCode)
 			}
 		}
 		if res, _ := s.do("GET", "/metrics", "", "", nil); res.StatusCode != 401 {
@@ -133,14 +133,14 @@ func TestServerNeverSendsToken(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	for _, path := range []string{"/", "/api/v1", "/api/v1/nothing?x=" + readToken, "/api/v1/batches?" + readToken, "/" + readToken, "/api/v1/openapi.json", "/metrics", "/api/v1/hello?nonce=0123456789abcdef"} {
 		res, body := s.get(path)
-		asked := strings.Contains(path, readToken) // the server may repeat the path to its sender
+		asked := strings.Contains(path, readToken) // an error may repeat the path
 		for _, token := range []string{readToken, controlToken} {
 			if strings.Contains(fmt.Sprint(res.Header), token) || strings.Contains(body, token) && !asked {
 				t.Errorf("%s: the token is in the answer", path)
 			}
 		}
 		if res.Header.Get("Referrer-Policy") != "no-referrer" {
-			t.Errorf("%s: browsers may tell others the address", path)
+			t.Errorf("%s: Referrer-Policy is not no-referrer, so browsers may send the address to other sites", path)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestPathsCannotEscape(t *testing.T) {
 	}
 	for _, call := range f.asked {
 		if strings.HasPrefix(call, "job ") {
-			t.Errorf("a job that does not exist was looked for: %s", call)
+			t.Errorf("the server looked up a job that does not exist: %s", call)
 		}
 	}
 }
@@ -199,9 +199,9 @@ func TestLogIsPlainTextOfOneAttempt(t *testing.T) {
 	}
 	res, _ := s.do("GET", path, readToken, "", func(r *http.Request) { r.Header.Set("Range", "bytes=20-") })
 	if res.StatusCode != 416 || res.Header.Get("Content-Range") != "bytes */20" {
-		t.Errorf("behind the end: %d %v", res.StatusCode, res.Header)
+		t.Errorf("a range past the end: %d %v", res.StatusCode, res.Header)
 	}
-	// A ticket reads this log, and nothing else.
+	// A ticket gives access only to this log.
 	res, _ = s.get(path)
 	ticket := "?ticket=" + res.Header.Get("Gpurun-Ticket")
 	for at, want := range map[string]int{path + ticket: 200, path + ticket + "0": 401, path + "?ticket=": 401, strings.Replace(path, "good", "link", 1) + ticket: 401, "/api/v1/batches/" + batchA + ticket: 401} {
@@ -213,13 +213,13 @@ func TestLogIsPlainTextOfOneAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res, _ := s.get(path); res.StatusCode != 410 {
-		t.Errorf("a log that is gone: status %d", res.StatusCode)
+		t.Errorf("a deleted log: status %d, want 410", res.StatusCode)
 	}
 	if err := os.Mkdir(filepath.Join(f.dir, "log"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if res, _ := s.get(path); res.StatusCode != 410 {
-		t.Errorf("a folder: status %d", res.StatusCode)
+		t.Errorf("a folder in place of the log: status %d, want 410", res.StatusCode)
 	}
 }
 
@@ -240,19 +240,19 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 			packed := len(body)
 			read, err := io.ReadAll(z)
 			if body = string(read); err != nil || packed*4 > len(body) {
-				t.Errorf("%d of %d bytes, %v", packed, len(body), err)
+				t.Errorf("%d bytes were compressed to %d, want at most a quarter; %v", len(body), packed, err)
 			}
 		}
-		_, got, _ := strings.Cut(body, `"version"`) // what precedes it has the time
+		_, got, _ := strings.Cut(body, `"version"`) // the part before it contains the time
 		if _, want, ok := strings.Cut(all, `"version"`); got != want || !ok {
-			t.Errorf("%d jobs: another answer", jobs)
+			t.Errorf("%d jobs: the compressed answer differs from the plain one", jobs)
 		}
 	}
 }
 
 func TestLogSearchStaysInAttempt(t *testing.T) {
 	f := newFake(t, 1)
-	write(t, filepath.Join(f.dir, "log"), "head:Error one\nfine\nan ERROR\ntail error") // 20 of these bytes are the attempt's
+	write(t, filepath.Join(f.dir, "log"), "head:Error one\nfine\nan ERROR\ntail error") // bytes 5 to 25 belong to the attempt
 	s := serve(t, f, Read)
 	path := "/api/v1/batches/" + batchA + "/attempts/good/search?text="
 	for text, want := range map[string]string{"ERROR": `"count":1,"at":[0]`, "n": `"count":3,"at":[0,10,15]`, "head": `"count":0,"at":[]`, "": `"count":0,"at":[]`} {
@@ -260,12 +260,12 @@ func TestLogSearchStaysInAttempt(t *testing.T) {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
-	// A line longer than any buffer counts once, and only the last matches are located.
+	// A line longer than any buffer counts once. Only the last 1,000 matches have positions.
 	write(t, filepath.Join(f.dir, "link"), strings.Repeat("x error ", 50_000)+"\n"+strings.Repeat("error\n", 3000))
 	_, got := s.get("/api/v1/batches/" + batchA + "/attempts/link/search?text=error")
 	var doc schema.Matches
 	if err := json.Unmarshal([]byte(got), &doc); err != nil || doc.Count != 3001 || len(doc.At) != 1000 || doc.At[999] != 400_001+6*2999 {
-		t.Errorf("%v: %d matches, %d located", err, doc.Count, len(doc.At))
+		t.Errorf("got %d matches, %d with positions, %v", doc.Count, len(doc.At), err)
 	}
 }
 
@@ -288,7 +288,7 @@ func TestUserTextIsNeverMarkup(t *testing.T) {
 		t.Errorf("policy %q", policy)
 	}
 	if strings.Contains(page, "<script>") || strings.Contains(page, "//") && strings.Contains(page, `src="//`) || strings.Contains(page, " on") && strings.Contains(page, "onload=") {
-		t.Errorf("the page has a script of its own, which the policy forbids:\n%s", page)
+		t.Errorf("the page contains inline scripts, which the policy forbids:\n%s", page)
 	}
 }
 
@@ -307,13 +307,13 @@ func TestServerSendsNoSecrets(t *testing.T) {
 	}
 }
 
-// Clients that send slowly or too much are dropped, while others are served.
-func TestFloodingClientsAreDropped(t *testing.T) {
+// Clients that send too slowly or too much are dropped, while other clients are served.
+func TestSlowOrOversizedRequestsAreRefused(t *testing.T) {
 	f := newFake(t, 1)
 	s := serve(t, f, Control, func(l *Limits) { l.Header, l.Request = time.Second, 2*time.Second })
 	address := strings.TrimPrefix(s.url, "http://")
 	var slow []net.Conn
-	for range 200 { // none of them completes its header or body
+	for range 200 { // none of them completes its header
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -323,7 +323,7 @@ func TestFloodingClientsAreDropped(t *testing.T) {
 		slow = append(slow, c)
 	}
 	if res, _ := s.get("/api/v1/batches"); res.StatusCode != 200 {
-		t.Errorf("beside slow clients: status %d", res.StatusCode)
+		t.Errorf("a request while slow clients are connected: status %d", res.StatusCode)
 	}
 	for _, c := range slow {
 		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
@@ -342,26 +342,26 @@ func TestFloodingClientsAreDropped(t *testing.T) {
 		t.Fatalf("a client that never finishes its body was kept: %v", err)
 	}
 	if len(f.asked) > 0 {
-		t.Errorf("half a request did %v", f.asked)
+		t.Errorf("incomplete requests caused %v", f.asked)
 	}
 
 	if res, _ := s.do("GET", "/api/v1", readToken, "", func(r *http.Request) { r.Header.Set("X-Large", strings.Repeat("x", 20<<10)) }); res.StatusCode != 431 {
-		t.Errorf("a header of 20 KiB: status %d", res.StatusCode)
+		t.Errorf("a header of 20 KiB: status %d, want 431", res.StatusCode)
 	}
 	stop := "/api/v1/batches/" + batchA + "/stop"
 	if res, _ := s.do("POST", stop, controlToken, `{"jobs":["`+strings.Repeat("x", 1<<20)+`"]}`, nil); res.StatusCode != 413 {
-		t.Errorf("a body of 1 MiB: status %d", res.StatusCode)
+		t.Errorf("a body of 1 MiB: status %d, want 413", res.StatusCode)
 	}
 	for _, body := range []string{"", "null x", "[]", `{"jobs":"x"}`, `{"jobs":[]}{}`, `{"job":[]}`, strings.Repeat(`{"jobs":[`, 20000)} {
 		if res, _ := s.do("POST", stop, controlToken, body, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }); res.StatusCode != 400 {
-			t.Errorf("%.20q: status %d", body, res.StatusCode)
+			t.Errorf("body %.20q: status %d, want 400", body, res.StatusCode)
 		}
 	}
 	if res, _ := s.do("POST", stop, controlToken, `{}`, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }); res.StatusCode != 415 {
-		t.Errorf("as a form of another site would send it: status %d", res.StatusCode)
+		t.Errorf("a content type that forms of other sites can send: status %d, want 415", res.StatusCode)
 	}
 	if len(f.asked) > 0 {
-		t.Errorf("bad requests did %v", f.asked)
+		t.Errorf("invalid requests caused %v", f.asked)
 	}
 }
 
@@ -369,15 +369,15 @@ func TestHelloProvesTokenWithoutRevealingIt(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	_, one := s.do("GET", "/api/v1/hello?nonce=0123456789abcdef", "", "", nil)
 	if want := fmt.Sprintf("%x", proof(readToken, "0123456789abcdef", strings.TrimPrefix(s.url, "http://"))); !strings.Contains(one, want) {
-		t.Errorf("%s lacks %s", one, want)
+		t.Errorf("got %s, want the proof %s in it", one, want)
 	}
 	if res, _ := s.do("GET", "/api/v1/hello?nonce=x", "", "", nil); res.StatusCode != 400 {
-		t.Errorf("a nonce that can be guessed: status %d", res.StatusCode)
+		t.Errorf("a nonce that is too short: status %d, want 400", res.StatusCode)
 	}
 }
 
-// The value that a page sends instead of its token is valid for one server and has the token's
-// rights.
+// A page sends a value derived from its token. The value has the rights of the token, but only on one
+// server.
 func TestPageSecretIsValidForOneServer(t *testing.T) {
 	s, later := serve(t, newFake(t, 1), Control), serve(t, newFake(t, 1), Control)
 	var h schema.Hello
@@ -388,16 +388,17 @@ func TestPageSecretIsValidForOneServer(t *testing.T) {
 	for token, control := range map[string]string{readToken: "none", controlToken: "control"} {
 		own := fmt.Sprintf("%x", mac(token, "session "+h.Session))
 		if res, text := s.do("GET", "/api/v1", own, "", nil); res.StatusCode != 200 || !strings.Contains(text, `"control":"`+control+`"`) {
-			t.Errorf("its server answers %d, %s", res.StatusCode, text)
+			t.Errorf("its own server answers %d, %s", res.StatusCode, text)
 		}
 		if res, _ := later.do("GET", "/api/v1", own, "", nil); res.StatusCode != 401 {
-			t.Errorf("another server answers %d", res.StatusCode)
+			t.Errorf("another server answers %d, want 401", res.StatusCode)
 		}
 	}
 }
 
-// Another user listens on the port of a server that has exited, and relays hello to a new server on
-// another port. An open page still uses the old address, for which the proof must not be valid.
+// Suppose another user listens on the port of a server that has exited, and relays hello to a new
+// server on another port. An open page still uses the old address, so the proof must not be valid for
+// it.
 func TestRelayedHelloProvesNothing(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -423,16 +424,15 @@ func TestRelayedHelloProvesNothing(t *testing.T) {
 	at := strings.TrimPrefix(relay.URL, "http://")
 	for token, got := range map[string]string{readToken: h.Read, controlToken: *h.Control} {
 		if got == fmt.Sprintf("%x", proof(token, nonce, at)) {
-			t.Errorf("a proof for %s", at)
+			t.Errorf("the relayed proof is valid for %s", at)
 		}
 	}
 	if h.Address == at {
-		t.Errorf("the server says that it listens on %s", at)
+		t.Errorf("the server claims to listen on the relay's address %s", at)
 	}
 }
 
-// The page is served at a numeric address, because localhost may also be ::1, where another user
-// may listen.
+// The page must be at a numeric address: localhost may also mean ::1, where another user may listen.
 func TestPageRedirectsFromLocalhost(t *testing.T) {
 	s := serve(t, newFake(t, 1), Read)
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.url, "http://"))
@@ -447,7 +447,7 @@ func TestPageRedirectsFromLocalhost(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if got, want := res.Header.Get("Location"), s.url+"/"; got != want {
-		t.Errorf("localhost goes to %q, want %q", got, want)
+		t.Errorf("localhost redirects to %q, want %q", got, want)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// The document is valid OpenAPI, and every answer of every operation matches it.
+// The document must be valid OpenAPI, and the answers of every operation must match it.
 func TestAnswersMatchOpenAPIDocument(t *testing.T) {
 	f := newFake(t, 2)
 	write(t, filepath.Join(f.dir, "log"), "0123456789")
@@ -81,13 +81,13 @@ func TestAnswersMatchOpenAPIDocument(t *testing.T) {
 		}
 		id := operationID(&op)
 		if seen[id] {
-			t.Errorf("two operations are called %s", id)
+			t.Errorf("duplicate operation ID %s", id)
 		}
 		seen[id] = true
 	}
 }
 
-// Prometheus' own parser accepts the metrics, even with hostile names.
+// Prometheus's own parser must accept the metrics, even with hostile names.
 func TestPrometheusParsesMetrics(t *testing.T) {
 	f := newFake(t, 2)
 	f.view.Status.Batch.Files[0].Path = "/home/\"me\"\\\n{x}\xff.yaml"
@@ -106,13 +106,13 @@ func TestPrometheusParsesMetrics(t *testing.T) {
 	}
 	labels := families["gpurun_jobs"].GetMetric()[0].GetLabel()
 	if got := labels[1].GetValue(); got != "/home/\"me\"\\\n{x}\uFFFD.yaml" {
-		t.Errorf("the file is %q", got)
+		t.Errorf("the file label is %q", got)
 	}
 }
 
 var update = flag.Bool("update", false, "rewrite the types of runner/ui")
 
-// The TypeScript types of the page and the report match the documents. make web updates them.
+// The TypeScript types of the page and the report must match the documents. make web updates them.
 func TestTypeScriptIsCurrent(t *testing.T) {
 	s := serve(t, newFake(t, 0), Run)
 	schemas := s.Document()["components"].(object)["schemas"].(object)
@@ -138,7 +138,7 @@ func TestTypeScriptIsCurrent(t *testing.T) {
 		write(t, file, out.String())
 	}
 	if b, err := os.ReadFile(file); err != nil || string(b) != out.String() {
-		t.Errorf("%s is not what the documents say: go test ./runner/web -run TypeScript -update (%v)", file, err)
+		t.Errorf("%s is out of date: run go test ./runner/web -run TypeScript -update (%v)", file, err)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// The first reading of a large batch takes long. The pause after it must not be ten times as long.
-func TestLongFirstReadingDelaysNothing(t *testing.T) {
+// The first reading of a large batch takes long. It must not be followed by a pause ten times as long.
+func TestLongFirstReadingDoesNotDelayTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{Config: Config{Limits: Limits{Idle: time.Minute}}}
 		s.ctx, s.end = context.WithCancel(t.Context())
@@ -30,7 +30,7 @@ func TestLongFirstReadingDelaysNothing(t *testing.T) {
 		select {
 		case <-w.next(first):
 		case <-time.After(8 * time.Second):
-			t.Error("nothing was read for eight seconds after a reading of one second")
+			t.Error("no reading within eight seconds after a first reading that took one second")
 		}
 	})
 }
@@ -52,7 +52,7 @@ func TestFreshWaitsForFirstReading(t *testing.T) {
 	})
 }
 
-func TestPastSurvivesServerRestart(t *testing.T) {
+func TestPastReadingsSurviveServerRestart(t *testing.T) {
 	at := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 	used, busy := 3*gpu.GiB, 40.6
 	r := &schema.Readings{Step: 20, Time: []time.Time{at.Add(-2 * time.Hour), at.Add(-60 * time.Second), at.Add(-20 * time.Second)}, GPUs: []schema.ReadingsOfGPU{
@@ -60,13 +60,13 @@ func TestPastSurvivesServerRestart(t *testing.T) {
 	}}
 	h := &hostWatch{step: 10 * time.Second}
 	h.recall(nil, at)
-	h.recall(&schema.Readings{Time: r.Time[:1], GPUs: r.GPUs}, at) // earlier readings
+	h.recall(&schema.Readings{Time: r.Time[:1], GPUs: r.GPUs}, at) // readings older than an hour are dropped
 	if h.n != 0 {
-		t.Fatalf("%d readings", h.n)
+		t.Fatalf("%d readings, want none", h.n)
 	}
 	h.recall(r, at)
 	h.keep(&schema.GPUs{GPUs: []schema.GPU{{Index: 1, UUID: "GPU-b", Used: &used}}}, nil, at.Add(10*time.Second))
 	if g := h.gpus[0]; len(h.gpus) != 1 || len(g.Used) != 360 || g.Used[0] != nil || g.Used[350] != nil || g.Used[352] == nil || *g.Util[352] != 40 || g.Util[358] != nil || g.Used[359] == nil {
-		t.Errorf("%d GPUs, %d readings, the last ones are %v", len(h.gpus), len(g.Used), g.Used[348:])
+		t.Errorf("got %d GPUs and %d readings, the last of which are %v", len(h.gpus), len(g.Used), g.Used[348:])
 	}
 }

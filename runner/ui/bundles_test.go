@@ -1,6 +1,6 @@
-// Package ui holds the sources of the report and the web page, which are TypeScript; see
-// docs/internals/architecture.md. Its bundles are checked in where Go embeds them, so that neither a
-// build nor the tests need node.
+// Package ui contains the TypeScript sources of the report and the web page; see
+// docs/internals/architecture.md. The bundles are checked in where Go embeds them, so neither a build
+// nor the tests need Node.js.
 package ui
 
 import (
@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// The sources and bundles are those of the last build.
-func TestBundlesAreBuilt(t *testing.T) {
+// The sources and bundles must not have changed since the last build.
+func TestBundlesAreUpToDate(t *testing.T) {
 	list, err := os.ReadFile("bundles.sum")
 	if err != nil {
 		t.Fatal(err)
@@ -27,12 +27,12 @@ func TestBundlesAreBuilt(t *testing.T) {
 		known[file] = true
 		contents, err := os.ReadFile(file)
 		if err != nil || fmt.Sprintf("%x", sha256.Sum256(contents)) != sum {
-			t.Errorf("%s is not as it was at the last build (%v): run make web", file, err)
+			t.Errorf("%s has changed since the last build (%v): run make web", file, err)
 		}
 	}
 	err = filepath.WalkDir("src", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && !known[path] && d.Name() != "types.ts" {
-			t.Errorf("%s is newer than the bundles: run make web", path)
+			t.Errorf("%s is not in bundles.sum: run make web", path)
 		}
 		return err
 	})
@@ -41,8 +41,8 @@ func TestBundlesAreBuilt(t *testing.T) {
 	}
 }
 
-// A build gives the bundles that are there, byte for byte.
-func TestBundlesAreRepeatable(t *testing.T) {
+// A build must reproduce the checked-in bundles byte for byte.
+func TestBundlesAreReproducible(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is missing")
 	}

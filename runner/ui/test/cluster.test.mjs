@@ -1,4 +1,4 @@
-// A batch on a cluster: the time of its jobs in the queue, and the GPUs of its nodes.
+// A batch on a cluster: how long its jobs were queued, and the GPUs of its nodes.
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
@@ -10,7 +10,7 @@ const home = new Home();
 home.env.PATH = `${home.dir}/fake:${process.env.PATH}`;
 let browser, id;
 
-// A cluster with one node, which starts both tasks of an array once a file is there.
+// A fake cluster with one node. It starts task N of an array once the file goN exists.
 before(async () => {
   mkdirSync(path.join(home.dir, 'fake'));
   home.write('fake/sbatch', `#!/bin/sh
@@ -28,10 +28,10 @@ echo 7
   home.gpurun('-d', '--engine', 'slurm', '--cluster', 'poll=1s', 'jobs.yaml');
   await home.serve();
   id = (await home.api('/batches', 'read')).batches[0].id;
-  await until(async () => (await home.api(`/batches/${id}`, 'read')).counts.queued === 2, 'both are queued', 60_000);
+  await until(async () => (await home.api(`/batches/${id}`, 'read')).counts.queued === 2, 'both jobs are queued', 60_000);
   await new Promise((r) => setTimeout(r, 2000));
   home.write('go0', '');
-  await until(async () => (await home.api(`/batches/${id}`, 'read')).counts.running === 1, 'one runs', 60_000);
+  await until(async () => (await home.api(`/batches/${id}`, 'read')).counts.running === 1, 'one job is running', 60_000);
   browser = await launch();
 });
 after(async () => {
@@ -40,7 +40,7 @@ after(async () => {
   await home.end('jobs.yaml');
 });
 
-test('the timeline of the page and of the report has the queue, and the GPUs of nodes', { timeout: 120_000 }, async () => {
+test('the timelines of the page and the report show the queue and the GPUs of nodes', { timeout: 120_000 }, async () => {
   home.gpurun('report', '-o', 'r.html', 'jobs.yaml');
   for (const look of looks) {
     for (const [name, url] of Object.entries({ cluster: `${home.origin}#token=${home.token('read')}`, 'cluster-report': `file://${home.dir}/r.html` })) {
@@ -48,7 +48,7 @@ test('the timeline of the page and of the report has the queue, and the GPUs of 
       if (name === 'cluster') await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/timeline`);
       await page.waitForSelector('.timeline canvas');
       const label = await page.$eval('.timeline canvas', (c) => c.getAttribute('aria-label'));
-      assert.match(label, /^3 bars on 2 rows/, 'two in the queue, one on a GPU');
+      assert.match(label, /^3 bars on 2 rows/, 'two queued, one on a GPU');
       const said = [];
       await page.focus('.timeline canvas');
       for (let i = 0; i < 3; i++) {

@@ -1,4 +1,4 @@
-// What a run is told by clicks, on GPUs of a driver (a stand-in for NVML).
+// Controlling a run by clicks, on the GPUs of a fake NVML driver.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -51,18 +51,18 @@ const visit = async (hash) => {
 const box = async (page, gpu) => (await page.waitForFunction((n) => [...document.querySelectorAll('dialog fieldset label')].find((l) => l.innerText.trim().startsWith(`GPU ${n}`))?.querySelector('input'), {}, gpu)).asElement();
 const isOn = async (page, gpu) => (await box(page, gpu)).evaluate((b) => b.checked);
 
-test('GPUs are taken away and given back by their checkboxes', async () => {
+test('checkboxes withdraw GPUs from a run and return them', async () => {
   const { page, faults } = await visit(`#/batch/${id}`);
   await until(async () => (await summary()).counts.running === 3, 'each GPU has a job');
   const held = await on(2);
   await click(page, 'Settings …', '.top');
   for (const n of [0, 1, 2]) assert.ok(await isOn(page, n));
-  assert.ok(await page.$$eval('dialog .check', (l) => l.every((x) => x.getBoundingClientRect().height < 30)), 'box and label are one line');
+  assert.ok(await page.$$eval('dialog .check', (l) => l.every((x) => x.getBoundingClientRect().height < 30)), 'checkbox and label are on one line');
   await (await box(page, 2)).click();
   await shoot(page, 'page-settings', looks[0]);
   await click(page, 'Set', 'dialog');
-  await until(async () => (await summary()).run.settings.gpu_ids === '0,1', 'it is set');
-  assert.equal((await job(held.name)).state, 'running', 'its job goes on');
+  await until(async () => (await summary()).run.settings.gpu_ids === '0,1', 'gpu_ids excludes GPU 2');
+  assert.equal((await job(held.name)).state, 'running', 'its job keeps running');
   await page.waitForFunction(() => !document.querySelector('dialog'));
   await click(page, 'Settings …', '.top');
   assert.deepEqual([await isOn(page, 0), await isOn(page, 1), await isOn(page, 2)], [true, true, false]);
@@ -72,12 +72,12 @@ test('GPUs are taken away and given back by their checkboxes', async () => {
   await click(page, 'Settings …', '.top');
   await (await box(page, 2)).click();
   await click(page, 'Set', 'dialog');
-  await until(async () => (await summary()).run.settings.gpu_ids === '0,1,2', 'it is given back');
+  await until(async () => (await summary()).run.settings.gpu_ids === '0,1,2', 'gpu_ids includes GPU 2 again');
   assert.deepEqual(faults, []);
   await page.close();
 });
 
-test('a GPU is freed: its job is ended, and starts again elsewhere', async () => {
+test('freeing a GPU stops its job without cancelling it', async () => {
   const { page, faults } = await visit(`#/batch/${id}`);
   const held = await on(1);
   await click(page, 'Free a GPU …', '.top');
@@ -86,14 +86,14 @@ test('a GPU is freed: its job is ended, and starts again elsewhere', async () =>
   await shoot(page, 'page-free', looks[0]);
   await click(page, 'Free it', 'dialog');
   await text(page, 'GPU 1');
-  await until(async () => !(await on(1)) && (await job(held.name)).state !== 'running', 'it is off the GPU');
+  await until(async () => !(await on(1)) && (await job(held.name)).state !== 'running', 'the job has left the GPU');
   assert.notEqual((await job(held.name)).state, 'cancelled');
   assert.equal((await job('quick')).state, 'succeeded');
   assert.deepEqual(faults, []);
   await page.close();
 });
 
-test('jobs are counted as done, and forgotten', async () => {
+test('jobs are marked as done, and forgotten', async () => {
   const { page, faults } = await visit(`#/batch/${id}`);
   const waits = (await jobsOf()).find((j) => j.name.startsWith('hold') && j.state !== 'running');
   await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/job/${waits.id}`);
@@ -112,11 +112,11 @@ test('jobs are counted as done, and forgotten', async () => {
   home.gpurun('stop');
   await until(async () => !(await summary()).run.alive, 'the run has ended');
   assert.match(home.gpurun('plan', 'jobs.yaml'), /quick/);
-  assert.deepEqual(faults.filter((f) => !f.includes('409')), []); // Chromium's word for a refusal
+  assert.deepEqual(faults.filter((f) => !f.includes('409')), []); // Chromium logs a refused request as an error
   await page.close();
 });
 
-test('the list says what a run is doing', async () => {
+test('the list shows the state of a run', async () => {
   writeFileSync(env.NVML_STANDIN, 'count=1\nused.0=40000\nfree.0=100\n');
   home.gpurun('run', '-d', '--max-concurrent', '1', 'jobs.yaml');
   const { page, faults } = await visit('#/');

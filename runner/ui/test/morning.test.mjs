@@ -1,4 +1,4 @@
-// The morning after: what failed and why, on the page and in the report, and what can be done now.
+// The morning after a run: what failed and why, and what the user can do, on the page and in the report.
 import assert from 'node:assert/strict';
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -32,7 +32,7 @@ before(async () => {
   home.gpurun('run', '-d', '--sim', '4x24GiB', '--sim-here', '--breaker=0', 'jobs.yaml');
   await home.serve('--sim', '4x24GiB', '--control=run', '--root', home.dir);
   id = (await home.api('/batches')).batches[0].id;
-  await until(async () => { const c = (await summary()).counts; return c.succeeded === 16 && c.failed === 7; }, 'all but one have ended', 60_000);
+  await until(async () => { const c = (await summary()).counts; return c.succeeded === 16 && c.failed === 7; }, 'all jobs but one have ended', 60_000);
   browser = await launch();
 });
 after(async () => {
@@ -48,16 +48,16 @@ const visit = async (hash, look = looks[0], kind = 'control') => {
 };
 const segv = 'resnet18-svhn-lr0.01-s3', nan = 'ValueError: loss is nan';
 
-test('failures are above the tabs, by cause, with what sets them apart', { timeout: 180_000 }, async () => {
+test('failures are above the tabs, grouped by cause, with what distinguishes them', { timeout: 180_000 }, async () => {
   for (const look of looks) {
     const { page, faults } = await visit(`#/batch/${id}/timeline`, look);
     await text(page, 'all jobs with lr=0.1 model=vit-tiny');
     const rows = await page.$$eval('.failures li', (l) => l.map((e) => e.innerText.replace(/\s+/g, ' ')));
     assert.match(rows[0], /✗ ?6 ValueError: loss is nan all jobs with lr=0.1 model=vit-tiny/);
     assert.match(rows[1], /✗ ?1 SIGSEGV at epoch 7\/20 GPU \d(, then GPU \d)?(; 2 attempts)? resnet18-svhn-lr0.01-s3/);
-    assert.ok(!rows.join().includes('%|'), 'no progress bar');
+    assert.ok(!rows.join().includes('%|'), 'failure rows contain no progress bar');
     await page.click('.failures .cause');
-    await text(page, 'File "train.py", line 80'); // the end of its log
+    await text(page, 'File "train.py", line 80'); // the end of the log
     await shoot(page, 'morning', look, true);
     assert.deepEqual(await wide(page), []);
     assert.deepEqual(await faultsOf(page), []);
@@ -66,8 +66,8 @@ test('failures are above the tabs, by cause, with what sets them apart', { timeo
   }
 });
 
-test('a job that hangs is stalled in its row, in the state line and on its page, with its steps', async () => {
-  const stalled = await until(async () => { const s = await summary(); return s.tally.stalled === 1 && s; }, 'it has stalled', 60_000);
+test('a hanging job is shown as stalled in the state line and in its row, with its steps', async () => {
+  const stalled = await until(async () => { const s = await summary(); return s.tally.stalled === 1 && s; }, 'a job has stalled', 60_000);
   assert.match(stalled.line, /1 running \(1 stalled\).* · end unknown: only stalled jobs remain$/);
   const { page, faults } = await visit(`#/batch/${id}`);
   await text(page, '1 running (1 stalled)');
@@ -78,7 +78,7 @@ test('a job that hangs is stalled in its row, in the state line and on its page,
   await page.close();
 });
 
-test('at home, a stalled job shows in its batch and on its GPU', async () => {
+test('the home page shows a stalled job in its batch and on its GPU', async () => {
   for (const look of looks) {
     const { page, faults } = await visit('#/', look);
     await text(page, 'running, 7 failed, 1 stalled');
@@ -91,24 +91,24 @@ test('at home, a stalled job shows in its batch and on its GPU', async () => {
   }
 });
 
-test('names are whole, for jobs may differ in their end', async () => {
+test('names are not cut, because they may differ only at the end', async () => {
   for (const look of [looks[0], looks[2], looks[4]]) {
     const { page } = await visit(`#/batch/${id}`, look);
     await page.waitForSelector('.jobs .c-name a');
-    await new Promise((r) => setTimeout(r, 1500)); // rows are drawn again once the room for names is known
+    await new Promise((r) => setTimeout(r, 1500)); // the page redraws the rows once it knows the width of the names
     const cut = await page.$$eval('.jobs .c-name a', (l) => l.filter((a) => a.scrollHeight > a.clientHeight + 1 || a.scrollWidth > a.clientWidth + 1 || a.offsetHeight > a.closest('tr').offsetHeight).map((a) => a.innerText));
     assert.deepEqual(cut, []);
-    assert.ok(await page.$$eval('.jobs tbody tr:not(.gap)', (l) => l.every((r) => r.offsetHeight === l[0].offsetHeight)), 'rows are equally high');
+    assert.ok(await page.$$eval('.jobs tbody tr:not(.gap)', (l) => l.every((r) => r.offsetHeight === l[0].offsetHeight)), 'all rows have the same height');
     await shoot(page, 'morning-names', look);
     await page.close();
   }
 });
 
-test('attempts and actions fold at 400 px', async () => {
+test('attempts become blocks and actions a menu at 400 px', async () => {
   const { page, faults } = await visit(`#/batch/${id}/job/${segv}`, looks[4]);
   await page.waitForSelector('.folds tbody tr');
   assert.ok(await page.$$eval('.folds tbody tr', (l) => l.length === 2 && l.every((r) => r.scrollWidth <= r.clientWidth + 1 && r.cells[1].offsetTop < r.cells[2].offsetTop)), 'an attempt is a block');
-  assert.ok(await page.$eval('.menu .buttons', (b) => !b.checkVisibility()), 'actions are in a menu');
+  assert.ok(await page.$eval('.menu .buttons', (b) => !b.checkVisibility()), 'the actions are in a closed menu');
   await page.click('.menu summary');
   await page.waitForFunction(() => [...document.querySelectorAll('.menu .buttons > *')].some((b) => b.innerText.startsWith('Retry') && b.checkVisibility()));
   await shoot(page, 'morning-attempts', looks[4], true);
@@ -116,7 +116,7 @@ test('attempts and actions fold at 400 px', async () => {
   await page.close();
 });
 
-test('names lead to jobs, groups to all of theirs, counts filter', async () => {
+test('names link to jobs, groups to all their jobs, and counts filter', async () => {
   const { page, faults } = await visit(`#/batch/${id}`);
   await text(page, nan);
   await page.evaluate(() => [...document.querySelectorAll('.failures a')].find((a) => a.innerText === 'all 6').click());
@@ -131,7 +131,7 @@ test('names lead to jobs, groups to all of theirs, counts filter', async () => {
   await page.close();
 });
 
-test('a search knows states, GPUs and parameters by exact values', async () => {
+test('a search matches states and exact values of parameters', async () => {
   const { page } = await visit(`#/batch/${id}`);
   await text(page, nan);
   const found = async (q, n) => {
@@ -147,12 +147,12 @@ test('a search knows states, GPUs and parameters by exact values', async () => {
   await page.close();
 });
 
-test('what ends work says how much, and needs a second click; a drain is undone', async () => {
+test('actions that end work say how much and ask first; a drain can be undone', async () => {
   const { page, faults } = await visit(`#/batch/${id}`);
   await click(page, 'Drain', '.top');
-  await until(async () => (await summary()).run.phase === 'draining', 'it drains after one click');
+  await until(async () => (await summary()).run.phase === 'draining', 'the run drains after one click');
   await click(page, 'Resume', '.top');
-  await until(async () => (await summary()).run.phase === 'running', 'it is undone');
+  await until(async () => (await summary()).run.phase === 'running', 'the drain is undone');
   await click(page, 'Stop', '.top');
   await text(page, 'Ends 1 job; ');
   await text(page, ' start over.');
@@ -171,7 +171,7 @@ test('what ends work says how much, and needs a second click; a drain is undone'
   await page.close();
 });
 
-test('every action copies as its command, also for those who may only read', async () => {
+test('actions can be copied as commands, even with the read token', async () => {
   const { page, faults } = await visit(`#/batch/${id}`, looks[0], 'read');
   await browser.defaultBrowserContext().overridePermissions(home.origin.replace(/\/$/, ''), ['clipboard-write', 'clipboard-sanitized-write']);
   await text(page, 'read only');
@@ -197,13 +197,13 @@ test('after the run, Retry starts the failed jobs', async () => {
   const before = (await home.api(`/batches/${id}/runs`)).runs.length, attempts = await tried();
   await click(page, 'Retry 6', '.failures');
   await until(async () => (await home.api(`/batches/${id}/runs`)).runs.length > before, 'a run starts');
-  await until(async () => await tried() >= attempts + 6 && !(await summary()).run.alive, 'it has ended', 60_000);
-  assert.equal(await tried(), attempts + 6, 'these 6 and no others');
+  await until(async () => await tried() >= attempts + 6 && !(await summary()).run.alive, 'the new run has ended', 60_000);
+  assert.equal(await tried(), attempts + 6, 'only the 6 failed jobs ran again');
   assert.deepEqual(faults, []);
   await page.close();
 });
 
-test('the report has the same failures', async () => {
+test('the report shows the same failures', async () => {
   home.gpurun('report', '-o', 'r.html', 'jobs.yaml');
   for (const look of looks) {
     const { page, faults } = await open(browser, `file://${home.dir}/r.html`, look);
@@ -218,13 +218,13 @@ test('the report has the same failures', async () => {
   }
 });
 
-test('a log opens at its end in sight, is searched by the server, and links to its lines', async () => {
+test('a log opens at its end, the server searches it, and links point to lines', async () => {
   const long = path.join(home.dir, 'long.yaml');
   home.write('long.yaml', `jobs:
   - {name: long, gpus: 0, retry: 1, run: 'head -c ${process.env.LOG_SIZE || 50_000_000} /dev/zero | tr "\\0" "." | fold -w 99; echo; echo needle 1; seq 20000; echo Needle 2; echo "Traceback (most recent call last):"; echo "  File x"; echo "ValueError: end"; exit 1'}
 `);
   try { home.gpurun('run', 'long.yaml'); } catch (err) { assert.equal(err.status, 1, err.stderr); }
-  const { id: other } = await until(async () => (await home.api('/batches')).batches.find((b) => b.files[0].path === long), 'it is listed');
+  const { id: other } = await until(async () => (await home.api('/batches')).batches.find((b) => b.files[0].path === long), 'the batch is listed');
   const { page, faults } = await visit(`#/batch/${other}`);
   await text(page, 'ValueError: end');
   const began = Date.now();
@@ -232,7 +232,7 @@ test('a log opens at its end in sight, is searched by the server, and links to i
   await page.waitForFunction(() => document.querySelector('.logs .trace')?.textContent.includes('ValueError: end'));
   console.log(`the log opened after ${Date.now() - began} ms`);
   await page.waitForFunction(() => { const r = [...document.querySelectorAll('.logs .trace')].pop().getBoundingClientRect(); return r.top > 0 && r.bottom <= innerHeight; });
-  assert.equal(await page.$$eval('.logs .tabs a', (l) => l.length), 2, 'attempts are tabs');
+  assert.equal(await page.$$eval('.logs .tabs a', (l) => l.length), 2, 'each attempt has a tab');
   await page.type('.logs input[type=search]', 'needle');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => /^2 of 2 lines$/.test(document.querySelector('.logs [role=status]')?.innerText) && document.querySelector('.logs mark')?.textContent === 'Needle 2\n');
@@ -245,8 +245,8 @@ test('a log opens at its end in sight, is searched by the server, and links to i
   const cdp = await page.createCDPSession(), started = Date.now(), size = Number(process.env.LOG_SIZE || 50_000_000);
   await cdp.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: home.home });
   await page.evaluate(() => [...document.querySelectorAll('.logs .tools a')].find((a) => a.innerText === 'Download').click());
-  const file = path.join(home.home, 'long.log'); // by the browser, past the page
-  await until(() => existsSync(file) && statSync(file).size > size, 'it is downloaded', 60_000);
+  const file = path.join(home.home, 'long.log'); // downloaded by the browser, not through the page
+  await until(() => existsSync(file) && statSync(file).size > size, 'the log is downloaded', 60_000);
   console.log(`and was downloaded after ${Date.now() - started} ms; the page's memory is ${((await page.metrics()).JSHeapUsedSize / 2 ** 20).toFixed(0)} MiB`);
   const again = await visit(link);
   await again.page.waitForFunction(() => { const m = document.querySelector('.logs mark'), r = m?.getBoundingClientRect(); return m?.textContent === 'needle 1\n' && r.top > 0 && r.bottom < innerHeight; });

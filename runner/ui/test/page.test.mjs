@@ -1,4 +1,4 @@
-// The page, in a real browser, against the real server and live batches.
+// The page in a real browser, with a real server and live batches.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
@@ -12,7 +12,7 @@ const sim = `gpus:
   - {memory: 80GiB, name: NVIDIA A100-SXM4-80GB, fails: [{from: 1s, error: "GPU is lost ${evil}"}]}
 jobs: {memory: 9GiB, util: 80}
 `;
-// Jobs end when a file is there, so that each test decides how far the batch is.
+// A job ends when its file exists, so each test controls the progress of the batch.
 const jobs = `settings: {min_memory: 4000MiB}
 jobs:
   - name: "{data}-{model}-s{seed}"
@@ -49,7 +49,7 @@ after(async () => {
   await home.end('jobs.yaml');
 });
 
-// What the browser itself says of a server that is away is no fault of the page.
+// Errors that the browser itself logs while the server is down are not faults of the page.
 const lostConnection = /ERR_(CONNECTION_REFUSED|INTERNET_DISCONNECTED|INCOMPLETE_CHUNKED_ENCODING|CONNECTION_RESET|NETWORK_CHANGED|EMPTY_RESPONSE)/;
 
 const visit = async (hash, look = looks[0], kind = 'control') => {
@@ -62,8 +62,8 @@ const batch = (rest = '') => `#/batch/${id}${rest}`;
 const jobsOf = async () => (await home.api(`/batches/${id}/jobs?limit=5000`)).jobs;
 const job = async (name) => (await jobsOf()).find((j) => j.name === name);
 
-test('every page, narrow and wide, light and dark', { timeout: 240_000 }, async () => {
-  const running = await until(async () => (await jobsOf()).find((j) => j.state === 'running'), 'a job runs');
+test('every page is accessible and does not scroll sideways at any width and theme', { timeout: 240_000 }, async () => {
+  const running = await until(async () => (await jobsOf()).find((j) => j.state === 'running'), 'a job is running');
   const waiting = (await jobsOf()).find((j) => j.wait?.code === 'gpu');
   const pages = {
     home: ['#/', 'GPU 3'], jobs: [batch(), 'cifar10-sgd-s1'], log: [batch('/log'), 'line 2'],
@@ -77,18 +77,18 @@ test('every page, narrow and wide, light and dark', { timeout: 240_000 }, async 
       await text(page, needle);
       await shoot(page, `page-${name}`, look);
       assert.deepEqual(await wide(page), [], `${name} at ${look.width} scrolls sideways`);
-      assert.deepEqual(await unnamed(page), [], `${name}: without a name for screen readers`);
+      assert.deepEqual(await unnamed(page), [], `${name}: controls without a name for screen readers`);
       if (look.width !== 768) assert.deepEqual(await faultsOf(page), [], name);
       assert.equal(await page.$$eval('h1', (h) => h.length), 1, name);
-      if (name === 'home' && look.width > 720) assert.ok(await page.$$eval('.gpu', (l) => l.every((g) => g.getBoundingClientRect().height < 40)), 'a GPU is one line');
+      if (name === 'home' && look.width > 720) assert.ok(await page.$$eval('.gpu', (l) => l.every((g) => g.getBoundingClientRect().height < 40)), 'each GPU takes one line');
     }
-    assert.ok(!page.url().includes('token'), 'the token is gone from the URL');
+    assert.ok(!page.url().includes('token'), 'the token is removed from the URL');
     assert.deepEqual(faults, []);
     await page.close();
   }
 });
 
-// What can be operated and has no name in the accessibility tree.
+// unnamed returns the roles of controls without a name in the accessibility tree.
 const unnamed = async (page) => {
   const all = [];
   const walk = (n) => { if (['button', 'link', 'textbox', 'searchbox', 'combobox', 'checkbox', 'meter'].includes(n.role) && !n.name) all.push(n.role); n.children?.forEach(walk); };
@@ -96,20 +96,20 @@ const unnamed = async (page) => {
   return all;
 };
 
-test('the timeline has all GPUs, with what others did on them', async () => {
-  const read = await until(async () => { const r = (await home.api(`/batches/${id}/timeline`)).readings; return r?.gpus.length === 4 && r.time.length > 1 && r; }, 'all GPUs are read', 60_000);
-  assert.ok(read.gpus[2].others[0] && read.gpus[2].waits.some((w) => w.user === evil), 'who was on GPU 2');
+test('the timeline shows all GPUs and who else used them', async () => {
+  const read = await until(async () => { const r = (await home.api(`/batches/${id}/timeline`)).readings; return r?.gpus.length === 4 && r.time.length > 1 && r; }, 'readings of all GPUs', 60_000);
+  assert.ok(read.gpus[2].others[0] && read.gpus[2].waits.some((w) => w.user === evil), 'the readings name the other user of GPU 2');
   const { page, faults } = await visit(batch('/timeline'));
   await page.waitForSelector('canvas[aria-label*="on 4 rows"]');
   assert.deepEqual(faults, []);
   await page.close();
 });
 
-test('what jobs and others have written is text', async () => {
+test('text from jobs and other users is never markup', async () => {
   const { page, faults } = await visit('#/');
-  await text(page, evil); // a model and a user of that name
+  await text(page, evil); // a GPU model and a user have this name
   await go(page, batch('/log'));
-  await page.waitForFunction(() => document.querySelector('.logtext')?.textContent.includes('<script>alert(2)</script>')); // scrolled out of sight
+  await page.waitForFunction(() => document.querySelector('.logtext')?.textContent.includes('<script>alert(2)</script>')); // not visible without scrolling
   const { id: of } = await job('cifar10-sgd-s1');
   await go(page, batch(`/job/${of}`));
   await text(page, `Tags`);
@@ -119,9 +119,9 @@ test('what jobs and others have written is text', async () => {
   await page.close();
 });
 
-test('control: a running job is stopped, a waiting one comes first', async () => {
+test('control: jobs are stopped, moved to the front and added, and the run is paused and changed', async () => {
   const { page, faults } = await visit(batch());
-  const [first] = await until(async () => { const r = (await jobsOf()).filter((j) => j.state === 'running' && j.gpus[0] < 2); return r.length === 2 && r; }, 'two jobs run');
+  const [first] = await until(async () => { const r = (await jobsOf()).filter((j) => j.state === 'running' && j.gpus[0] < 2); return r.length === 2 && r; }, 'two jobs are running');
   const last = await job('svhn-mlp-s2');
   assert.equal(last.state, 'pending');
   await go(page, batch(`/job/${last.id}`));
@@ -131,30 +131,30 @@ test('control: a running job is stopped, a waiting one comes first', async () =>
   await click(page, 'Stop');
   await click(page, 'Stop', 'dialog');
   await page.waitForFunction(() => document.querySelector('.big .state').innerText.includes('cancelled'), { timeout: 20_000 });
-  await until(async () => (await job('svhn-mlp-s2')).state === 'running', 'it got the GPU that the stopped one has left');
-  // Pause and go on: what the run says is shown without a reload.
+  await until(async () => (await job('svhn-mlp-s2')).state === 'running', 'it runs on the GPU that the stopped job left');
+  // Pause and resume: the page shows the state of the run without a reload.
   await go(page, batch());
   await click(page, 'Pause', '.top');
   await page.waitForFunction(() => document.querySelector('.top .badge').innerText.startsWith('paused'), { timeout: 15_000 });
   await click(page, 'Resume', '.top');
   await page.waitForFunction(() => document.querySelector('.top .badge').innerText.startsWith('running'), { timeout: 15_000 });
-  // A GPU is taken away: the run may use only the first two.
+  // Settings: the run may use only the first two GPUs.
   await click(page, 'Settings …', '.top');
   const boxes = await page.$$('dialog input[type=text]');
-  await boxes[boxes.length - 1].type('0,1'); // on simulated GPUs they are not listed
+  await boxes[boxes.length - 1].type('0,1'); // simulated GPUs are not listed
   await click(page, 'Set', 'dialog');
   await until(async () => (await home.api(`/batches/${id}`)).run.settings.gpu_ids === '0,1', 'gpu_ids is set');
-  // A job is added to the file, and joins the run.
+  // A job is added to the file and joins the run.
   await click(page, 'Add a job …', '.top');
   await (await page.waitForSelector('dialog input')).type("echo 'one more'");
   await click(page, 'Add', 'dialog');
-  await until(async () => (await jobsOf()).length === 14, 'it is in the list of the server');
+  await until(async () => (await jobsOf()).length === 14, 'the server lists the new job');
   await text(page, 'of 14 done');
   assert.deepEqual(faults, []);
   await page.close();
 });
 
-test('the read token shows no control', async () => {
+test('the read token offers no control', async () => {
   const { page, faults } = await visit(batch(), looks[0], 'read');
   await text(page, 'cifar10-sgd-s1');
   await text(page, 'read only');
@@ -163,7 +163,7 @@ test('the read token shows no control', async () => {
   await page.close();
 });
 
-test('the address of one job file opens its batch; the page comes compressed', async () => {
+test('the URL of a batch opens it, and the page is served compressed', async () => {
   const { page, faults } = await open(browser, `${home.origin}#token=${home.token()}/batch/${id}`, looks[0], (u) => u.startsWith(home.origin));
   await text(page, 'cifar10-sgd-s1');
   assert.ok(!page.url().includes('token') && page.url().endsWith(batch()));
@@ -174,7 +174,7 @@ test('the address of one job file opens its batch; the page comes compressed', a
   await page.close();
 });
 
-test('a job opens in another tab', async () => {
+test('Ctrl-click opens a batch in a new tab', async () => {
   const { page, faults } = await visit('#/');
   await text(page, 'jobs.yaml');
   await page.keyboard.down('Control');
@@ -188,7 +188,7 @@ test('a job opens in another tab', async () => {
   await page.close();
 });
 
-test('keyboard', async () => {
+test('the page can be operated by keyboard', async () => {
   const { page, faults } = await visit('#/');
   await text(page, 'jobs.yaml');
   await page.keyboard.press('j');
@@ -203,7 +203,7 @@ test('keyboard', async () => {
   await page.keyboard.press('Escape');
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
-  await page.waitForSelector('main.job'); // whose keys they are now
+  await page.waitForSelector('main.job'); // the keys now apply to the job's page
   await page.keyboard.press('Escape');
   await page.waitForSelector('.jobs');
   await page.keyboard.press('3');
@@ -228,7 +228,7 @@ test('another program on the port gets no token', async () => {
   });
   await new Promise((r) => thief.listen(home.port, '127.0.0.1', r));
   await page.waitForSelector('.lost');
-  await until(() => asked.some((a) => a.includes('/hello')), 'the page asks who it is');
+  await until(() => asked.some((a) => a.includes('/hello')), 'the page asks the server for its proof');
   await text(page, 'did not prove that it has the token');
   thief.closeAllConnections();
   await new Promise((r) => thief.close(r));
@@ -239,7 +239,7 @@ test('another program on the port gets no token', async () => {
   await page.close();
 });
 
-test('another program on the port gets no token by passing on the proof of the server, which listens elsewhere', async () => {
+test('another program on the port gets no token by relaying the proof of a server on another port', async () => {
   const { page, faults } = await visit('#/');
   await text(page, 'live');
   await home.kill();
@@ -257,7 +257,7 @@ test('another program on the port gets no token by passing on the proof of the s
   await home.serve(...served);
   real = home.origin.replace(/\/$/, '');
   const before = asked.length;
-  await until(() => asked.length > before + 1, 'the page asks who it is');
+  await until(() => asked.length > before + 1, 'the page asks the server for its proof');
   await text(page, 'did not prove that it has the token');
   assert.deepEqual(asked.filter((a) => [home.token(), home.token('read')].some((t) => a.includes(t))), []);
   await home.kill();
@@ -266,11 +266,11 @@ test('another program on the port gets no token by passing on the proof of the s
   home.port = port;
   await home.serve(...served);
   await page.waitForFunction(() => !document.querySelector('.lost'), { timeout: 30_000 });
-  assert.deepEqual(faults.filter((f) => !lostConnection.test(f) && !f.includes('/api/v1/hello')), []); // of the port in between
+  assert.deepEqual(faults.filter((f) => !lostConnection.test(f) && !f.includes('/api/v1/hello')), []); // requests to the temporary port
   await page.close();
 });
 
-test('a job file is started, with a parameter', async () => {
+test('a job file is started with a parameter', async () => {
   home.write('other.yaml', "jobs: [{name: 'say-{x}', matrix: {x: [1]}, gpus: 0, run: 'echo said {x}'}]\n");
   const { page, faults } = await visit('#/');
   await click(page, 'Run a job file …');
@@ -287,7 +287,7 @@ test('a job file is started, with a parameter', async () => {
   await page.close();
 });
 
-test('events go on after a sleep, a restart of the server and the end of the run', { timeout: 120_000 }, async () => {
+test('events continue after being offline, a restart of the server and the end of the run', { timeout: 120_000 }, async () => {
   const { page, faults } = await visit(batch());
   await text(page, 'live');
   const cdp = await page.createCDPSession();
@@ -297,35 +297,35 @@ test('events go on after a sleep, a restart of the server and the end of the run
 
   const asleep = (await jobsOf()).find((j) => j.state === 'running').name;
   await cdp.send('Network.emulateNetworkConditions', away);
-  await home.kill(); // so that the open stream ends, too
+  await home.kill(); // this also ends the open stream
   await page.waitForSelector('.lost');
   await home.serve(...served);
   home.gpurun('stop', asleep);
   await until(async () => (await job(asleep)).state === 'cancelled', `${asleep} is cancelled`);
   await cdp.send('Network.emulateNetworkConditions', { ...away, offline: false });
-  await until(async () => (await shown(asleep)).includes('cancelled'), 'the page shows what has happened while it was offline');
+  await until(async () => (await shown(asleep)).includes('cancelled'), 'the page shows what happened while it was offline');
   await page.waitForFunction(() => !document.querySelector('.lost'));
 
   const log = (await visit(batch(`/log?job=${asleep}`))).page;
   const download = () => log.evaluate(async () => { const a = [...document.querySelectorAll('a')].find((e) => e.innerText === 'Download'); return a?.href ? (await fetch(a.href)).status : 0; }).catch(() => 0);
-  await until(async () => (await download()) === 200, 'the log of an ended job downloads');
+  await until(async () => (await download()) === 200, 'the log of an ended job can be downloaded');
   await home.kill();
   await home.serve(...served);
-  await until(async () => (await download()) === 200, 'it downloads from a restarted server');
+  await until(async () => (await download()) === 200, 'the log can be downloaded from a restarted server');
   await log.close();
   await page.waitForFunction(() => !document.querySelector('.lost'));
 
   await page.evaluate(() => { window.same = true; });
-  home.write('go', ''); // a file: jobs look for go/NAME
+  home.write('go', ''); // as a file, it releases no job: jobs look for go/NAME
   const other = (await jobsOf()).filter((j) => j.state === 'running').map((j) => j.name);
   home.gpurun('stop', ...other);
-  await until(async () => (await shown(other[0])).includes('cancelled'), 'it shows what happens after that');
+  await until(async () => (await shown(other[0])).includes('cancelled'), 'the page shows later events');
   home.gpurun('stop');
   await page.waitForFunction(() => !document.querySelector('.top .badge').innerText.startsWith('running'), { timeout: 30_000 });
-  await until(async () => !(await page.evaluate(() => document.body.innerText.includes('● running'))), 'nothing runs');
-  assert.ok(await page.evaluate(() => window.same), 'without a reload');
+  await until(async () => !(await page.evaluate(() => document.body.innerText.includes('● running'))), 'no job is shown as running');
+  assert.ok(await page.evaluate(() => window.same), 'the page was not reloaded');
   const counts = (await home.api(`/batches/${id}`)).counts;
-  await until(async () => (await page.$eval('.top .fives', (e) => e.textContent)).includes(`${counts.succeeded} of`), 'the counts are those of the server');
+  await until(async () => (await page.$eval('.top .fives', (e) => e.textContent)).includes(`${counts.succeeded} of`), 'the counts match the server');
   await click(page, 'Run', '.top');
   await page.waitForFunction(() => document.querySelector('.top .badge').innerText.startsWith('running'), { timeout: 20_000 });
   assert.deepEqual(faults.filter((f) => !lostConnection.test(f)), []);

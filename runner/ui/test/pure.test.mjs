@@ -1,4 +1,4 @@
-// What needs no browser: texts, filters, and streams cut anywhere.
+// Tests that need no browser: texts, filters, and event streams.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import path from 'node:path';
@@ -10,7 +10,7 @@ const load = async (file) => {
   return import('data:text/javascript,' + encodeURIComponent(text));
 };
 
-test('numbers and times are those of the terminal', async () => {
+test('numbers and times are formatted as in the terminal', async () => {
   const f = await load('common/format.ts');
   assert.deepEqual([8, 185, 7620, 356400, null, -1].map(f.duration), ['8s', '3m05s', '2h07m', '4d03h', '', '0s']);
   assert.deepEqual([37 * 2 ** 30, 1.5 * 2 ** 30, 512 * 2 ** 20, 0, null].map(f.bytes), ['37 GiB', '1.5 GiB', '512 MiB', '0 B', '?']);
@@ -18,14 +18,14 @@ test('numbers and times are those of the terminal', async () => {
   assert.deepEqual([0.925, 12.3, 1.25e-7, 60, null, 'x'].map(f.measured), ['0.9250', '12.30', '1.250e-7', '60', '', 'x']);
 });
 
-test('foreign text hides and reorders nothing', async () => {
+test('control and bidi characters are removed from text', async () => {
   const f = await load('common/format.ts');
   assert.equal(f.clean('\x1b[31mred\x1b[0m a\u202eb\u200bc \x1b]0;title\x07d\x00'), 'red abc d');
   assert.equal(f.cleanLog('10%\r20%\r30%\ndone\r\n\ttab\n50%\r'), '30%\ndone\n\ttab\n50%');
   assert.equal(f.clean('café 你好 👩‍🔬'), 'café 你好 👩‍🔬');
 });
 
-test('events come whole, wherever the stream is cut', async () => {
+test('events are parsed wherever the stream is split', async () => {
   const { Parser } = await load('page/events.ts');
   const text = ': alive\n\nid: a-1\nevent: jobs\ndata: {"x":\ndata: 1}\n\nevent: summary\r\ndata: é\r\n\r\nid: a-2\ndata:no space\n\n';
   const want = [
@@ -39,7 +39,7 @@ test('events come whole, wherever the stream is cut', async () => {
   }
 });
 
-test('jobs are found by every word, and sorted with what is unknown last', async () => {
+test('jobs match every word of a search, and sort with unknown values last', async () => {
   const { select, sorted } = await load('page/filter.ts');
   const row = (index, name, state, extra = {}) => ({ id: name, index, name, state, params: {}, tags: [], gpus: [], queue: null, cause: null, wait: null, metrics: null, started: null, ended: null, ...extra });
   const rows = [
@@ -65,7 +65,7 @@ test('jobs are found by every word, and sorted with what is unknown last', async
   assert.equal(names(sorted(rows, rows, { by: 'file', down: true })), 'eval train-s1 train-s2 train-s10');
 });
 
-test('a timeline has the GPUs of each node, and the queue apart', async () => {
+test('a timeline has rows for the GPUs of each node, and for the queue', async () => {
   const { lanesOf, gpuWords, queueWords } = await load('common/attempts.tsx');
   const at = (s) => `2026-03-01T06:00:${String(s).padStart(2, '0')}Z`;
   const attempt = (submitted, started, ended, host, ...gpus) => ({
@@ -84,7 +84,7 @@ test('a timeline has the GPUs of each node, and the queue apart', async () => {
   assert.deepEqual([gpuWords(b), queueWords(b)], ['node10, GPU 0', 'queued as 7_0 for 10s']);
 });
 
-test('behind the jobs of a GPU is who else used it, and why jobs waited', async () => {
+test('bands show who else used a GPU, and why jobs waited', async () => {
   const { bandsOf } = await load('common/lanes.ts');
   const time = [0, 5, 10, 15, 20].map((s) => new Date(s * 1000).toISOString());
   const gpu = { index: 2, others: [true, true, false, true, true], waits: [{ from: time[3], to: time[4], code: 'others', user: 'bob' }] };
@@ -93,7 +93,7 @@ test('behind the jobs of a GPU is who else used it, and why jobs waited', async 
   ]);
 });
 
-test('a list of any length draws what is in sight', async () => {
+test('a list of any length renders only visible rows', async () => {
   const { windowOf } = await load('common/virtual.tsx');
   assert.deepEqual(windowOf(0, 300, 10000, 30, 8), { from: 0, to: 18, above: 0, below: 9982 * 30 });
   assert.deepEqual(windowOf(150_000, 300, 10000, 30, 8), { from: 4992, to: 5018, above: 4992 * 30, below: 4982 * 30 });
@@ -101,13 +101,13 @@ test('a list of any length draws what is in sight', async () => {
   assert.deepEqual(windowOf(-50, 300, 0, 30, 8), { from: 0, to: 0, above: 0, below: 0 });
 });
 
-test('a command is split as by a shell', async () => {
+test('a command is split like in a shell', async () => {
   const { split } = await load('page/words.ts');
   assert.deepEqual(split(`python  train.py --name "a b" --x='c "d"' e\\ f "g\\"h" i'j'k`), ['python', 'train.py', '--name', 'a b', '--x=c "d"', 'e f', 'g"h', 'ijk']);
   assert.deepEqual(split('  '), []);
 });
 
-test('a badge is green only without failures, and the values of a run are named', async () => {
+test('a badge is green only without failures, and the parameters of a run are shown', async () => {
   const { OutcomeBadge, given } = await load('common/states.tsx');
   const tone = (code, failed = 0) => OutcomeBadge({ of: { code, failed, text: code } }).props.class;
   assert.deepEqual(['done', 'running', 'never_ran', 'unfinished', 'killed'].map((c) => tone(c)), ['badge ok', 'badge run', 'badge idle', 'badge warn', 'badge bad']);

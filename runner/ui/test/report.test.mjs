@@ -1,4 +1,4 @@
-// The report of 10,000 jobs with retries, strangers and failures, in a real browser.
+// The report of 10,000 jobs with retries, other users and failures, in a real browser.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ gpus:
   - {memory: 24GiB, name: NVIDIA RTX 4090, load: [{from: 10s, user: alice, command: python, pid: 4712, memory: 6GiB, util: 20}]}
 jobs: {util: 80, memory: 5GiB}
 `;
-// Of 100 seeds one fails, one runs out of memory once, and of each setting one reports steps.
+// Per setting of 100 seeds, one fails, one runs out of memory once, and one reports steps.
 const batch = `
 settings: {poll: 1s}
 jobs:
@@ -44,13 +44,13 @@ before(async () => {
   const env = { ...process.env, GPURUN_SIM_HERE: '1', HOME: dir, GPURUN_CLAIMS_DIR: dir };
   const run = spawnSync(gpurun, ['run', '--sim', 'machine.yaml', '--breaker=0', 'jobs.yaml'], { cwd: dir, env, maxBuffer: 1 << 28 });
   assert.equal(run.status, 1, `${run.stdout}`.slice(-500) + run.stderr);
-  // A name that no job file can give, but a ledger that somebody has written could.
+  // No job file can contain this name, but a manipulated ledger could.
   const ledger = path.join(dir, '.gpurun/jobs.yaml/ledger.jsonl');
   writeFileSync(ledger, readFileSync(ledger, 'utf8').replaceAll('"job":"evil"', `"job":${JSON.stringify(hostile)}`));
   writeFileSync(path.join(dir, 'jobs.yaml'), batch.replace(/ {2}- \{name: evil.*\n/, ''));
   console.log(`${execFileSync(gpurun, ['report', '-o', file], { cwd: dir, env })}`.trim());
   browser = await launch();
-  prefer(browser); // it is asked how fast it opens
+  prefer(browser); // a test measures how fast the report opens
   console.log(`screenshots in ${shots}`);
 }, { timeout: 900_000 });
 
@@ -61,7 +61,7 @@ after(async () => {
 
 const shown = (page) => page.waitForFunction(() => performance.getEntriesByName('shown')[0]?.startTime, { timeout: 30_000 }).then((h) => h.jsonValue());
 
-test('opens in two seconds, without errors or requests, at every width and theme', async () => {
+test('the report opens in two seconds, without errors or requests, at every width and theme', async () => {
   const times = [];
   for (const look of looks) {
     const { page, faults } = await open(browser, url, look);
@@ -81,7 +81,7 @@ test('opens in two seconds, without errors or requests, at every width and theme
   assert.ok(Math.min(...times) < 2000, `${times} ms`);
 });
 
-test('has a section for everything', async () => {
+test('the report has all sections', async () => {
   const { page } = await open(browser, url);
   await shown(page);
   assert.deepEqual(await page.$$eval('section', (all) => all.map((s) => s.id)), ['failures', 'timeline', 'gpus', 'results', 'curves', 'lost', 'jobs', 'runs']);
@@ -92,7 +92,7 @@ test('has a section for everything', async () => {
   await page.close();
 });
 
-test('what a job is called and writes is text', async () => {
+test('names and output of jobs are never markup', async () => {
   const { page, faults } = await open(browser, url);
   await shown(page);
   await page.type('#jobs input', 'onerror');
@@ -106,7 +106,7 @@ test('what a job is called and writes is text', async () => {
   assert.equal(await page.$$eval('script', (all) => all.length), 2);
   assert.equal(await page.$$eval('img', (all) => all.length), 0);
   assert.deepEqual(faults, []);
-  // And if a bug made it markup, it still would not run.
+  // Even if a bug made it markup, the policy keeps it from running.
   const ran = await page.evaluate((html) => new Promise((done) => {
     window.alert = () => done(true);
     document.addEventListener('securitypolicyviolation', () => done(false));
@@ -116,7 +116,7 @@ test('what a job is called and writes is text', async () => {
   await page.close();
 });
 
-test('jobs are found and sorted', async () => {
+test('jobs can be searched and sorted', async () => {
   const { page } = await open(browser, url);
   await shown(page);
   await page.click('.fives li:nth-child(2) a');
@@ -133,7 +133,7 @@ test('jobs are found and sorted', async () => {
   await page.close();
 });
 
-test('everything is there with the keyboard', async () => {
+test('the report can be operated by keyboard', async () => {
   const { page } = await open(browser, url);
   await shown(page);
   await page.focus('#timeline canvas');
@@ -157,7 +157,7 @@ test('everything is there with the keyboard', async () => {
   await page.close();
 });
 
-test('a screen reader finds its way', async () => {
+test('the report has names and roles for screen readers', async () => {
   const { page } = await open(browser, url);
   await shown(page);
   await page.evaluate(() => document.getElementById('gpus').scrollIntoView());
@@ -169,11 +169,11 @@ test('a screen reader finds its way', async () => {
     assert.ok(has(role, name), `no ${role} ${name}`);
   }
   assert.equal(await page.$eval('[aria-label=Jobs][role=table]', (e) => e.ariaRowCount), String(jobs + 2));
-  assert.equal(found.filter((n) => ['button', 'link'].includes(n.role) && !n.name).length, 0, 'a button without a name');
+  assert.equal(found.filter((n) => ['button', 'link'].includes(n.role) && !n.name).length, 0, 'buttons or links without a name');
   await page.close();
 });
 
-test('it is right on paper', async () => {
+test('the report prints well', async () => {
   const { page, faults } = await open(browser, url, { width: 800, height: 1000, dark: true });
   await shown(page);
   const pdf = await page.pdf({ path: path.join(shots, 'report.pdf'), format: 'A4' });

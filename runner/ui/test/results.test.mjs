@@ -1,10 +1,10 @@
-// What is best so far, what runs and what was pruned: the results on the page and in the report, and the list of jobs.
+// Results on the page and in the report: the best so far, running and pruned jobs. And the list of jobs.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { click, faultsOf, launch, looks, open, shoot, text, until, wide } from './browser.mjs';
 import { Home } from './served.mjs';
 
-// Jobs write all their points but the last, and end when a file is there.
+// Two jobs run until a file exists: one has reported its points, the other none.
 const jobs = `settings: {min_memory: 2000MiB}
 defaults:
   gpu_memory: 4GiB
@@ -39,7 +39,7 @@ before(async () => {
   home.gpurun('run', '-d', '--sim', 'sim.yaml', '--sim-here', 'jobs.yaml');
   await home.serve('--sim', 'sim.yaml', '--control');
   id = (await home.api('/batches')).batches[0].id;
-  await until(async () => { const c = (await home.api(`/batches/${id}`)).counts; return c.running === 2 && c.failed === 1 && c.pruned > 0; }, 'two are left', 60_000);
+  await until(async () => { const c = (await home.api(`/batches/${id}`)).counts; return c.running === 2 && c.failed === 1 && c.pruned > 0; }, 'only two jobs are still running', 60_000);
   browser = await launch();
 });
 after(async () => {
@@ -64,17 +64,17 @@ test('results: a headline, fixed parameters in the caption, marks, and curves of
     const rows = await rowsOf(page);
     assert.match(rows[0], /^resnet18 \| 0.1 \| 92.200 ± 0.100 \(3\) \|/);
     assert.match(rows[1], /^resnet18 \| 0.01 \| 92.000 \(1\/3\)✗● \|/);
-    assert.equal(await page.$$eval('.results b', (l) => l.map((b) => b.innerText).join()), '92.200 ± 0.100', 'only what the headline names is bold');
+    assert.equal(await page.$$eval('.results b', (l) => l.map((b) => b.innerText).join()), '92.200 ± 0.100', 'only the value in the headline is bold');
     assert.equal(await page.$$eval('.results [role=img]', (l) => l[0].getAttribute('aria-label')), 's2 failed, s3 running');
     await page.waitForSelector('.chart .stop', { timeout: 15_000 }); // a pruned job's curve ends with a mark
     if (look === looks[0]) {
       const hash = await page.evaluate(() => location.hash);
       await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/job/${(await home.api(`/batches/${id}/jobs`)).jobs.find((j) => j.state === 'pruned').name}`);
-      await page.waitForSelector('.job .chart .stop'); // also on its own page
+      await page.waitForSelector('.job .chart .stop'); // also on the job's own page
       await page.evaluate((h) => { location.hash = h; }, hash);
       await text(page, headline);
     }
-    if (look.width < 520) assert.ok(await page.$$eval('.results tbody tr', (l) => l.every((r) => r.scrollWidth <= r.clientWidth + 1 && r.cells[0].offsetTop < r.cells[1].offsetTop)), 'a row is a block');
+    if (look.width < 520) assert.ok(await page.$$eval('.results tbody tr', (l) => l.every((r) => r.scrollWidth <= r.clientWidth + 1 && r.cells[0].offsetTop < r.cells[1].offsetTop)), 'each row is a block');
     assert.deepEqual(await wide(page), []);
     assert.deepEqual(await faultsOf(page), []);
     await shoot(page, 'results', look, true);
@@ -85,7 +85,7 @@ test('results: a headline, fixed parameters in the caption, marks, and curves of
   }
 });
 
-test('a cell opens its jobs, columns sort, and the table copies as gpurun results prints it', async () => {
+test('a cell opens its jobs, columns sort, and the copied table matches gpurun results', async () => {
   const { page, faults } = await visit(`#/batch/${id}/results`);
   await browser.defaultBrowserContext().overridePermissions(home.origin.replace(/\/$/, ''), ['clipboard-read', 'clipboard-write', 'clipboard-sanitized-write']);
   await text(page, headline);
@@ -106,7 +106,7 @@ test('a cell opens its jobs, columns sort, and the table copies as gpurun result
   await page.close();
 });
 
-test('the report has the same table and the same curves', async () => {
+test('the report has the same table and curves', async () => {
   home.gpurun('report', '-o', 'r.html', 'jobs.yaml');
   for (const look of looks) {
     const { page, faults } = await open(browser, `file://${home.dir}/r.html`, look);
@@ -132,7 +132,7 @@ test('running jobs show their newest metrics, memory, utilization, or the last l
     assert.match(await says('resnet18-lr0.01-s3'), /loss 0.3000/);
     assert.equal(await says('vit-lr0.1-s3'), 'warming up');
     if (look.width > 1000) await page.waitForFunction(() => /3 GiB\s*\d+ %/.test(document.querySelector('.jobs .c-left:not(th)').innerText.replaceAll('\n', ' ')), { timeout: 20_000 });
-    assert.ok(await page.$$eval('.jobs .c-name a', (l) => l.every((a) => a.offsetWidth && a.parentElement.scrollWidth <= a.parentElement.clientWidth)), 'names are whole');
+    assert.ok(await page.$$eval('.jobs .c-name a', (l) => l.every((a) => a.offsetWidth && a.parentElement.scrollWidth <= a.parentElement.clientWidth)), 'names are not cut');
     await shoot(page, 'results-jobs', look);
     await page.emulateVisionDeficiency('achromatopsia');
     if (!look.dark) await shoot(page, 'results-jobs-gray', look);

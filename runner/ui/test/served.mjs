@@ -1,4 +1,4 @@
-// A home of its own with batches and `gpurun web`, for the tests of the page.
+// A temporary home directory with batches and `gpurun web`, for the tests of the page.
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ export class Home {
   constructor(env = {}) {
     this.home = mkdtempSync(path.join(tmpdir(), 'gpurun-page-'));
     this.dir = path.join(this.home, 'lab');
-    const claims = path.join(this.home, 'claims'); // what else runs on this machine takes no cores from its jobs
+    const claims = path.join(this.home, 'claims'); // separate, so that other runs on this machine do not take cores from its jobs
     for (const dir of [this.dir, claims]) mkdirSync(dir);
     this.env = { ...process.env, HOME: this.home, XDG_STATE_HOME: path.join(this.home, 'state'), GPURUN_HOST_RULES: '/dev/null', GPURUN_CLAIMS_DIR: claims, NO_COLOR: '1', ...env };
     this.port = 0;
@@ -22,7 +22,7 @@ export class Home {
     return execFileSync(gpurun, args, { cwd: this.dir, env: this.env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: 120_000 });
   }
 
-  // serve starts the server, on the port that it had before if there was one.
+  // serve starts the server, on its previous port if it had one.
   async serve(...args) {
     this.server = spawn(gpurun, ['web', '--listen', `127.0.0.1:${this.port}`, ...args], { cwd: this.dir, env: this.env, stdio: ['ignore', 'pipe', 'pipe'] });
     let said = '';
@@ -58,7 +58,7 @@ export class Home {
 
   async end(...files) {
     await this.kill();
-    for (const f of files) { try { this.gpurun('stop', '--file', f); this.gpurun('wait', '--file', f, '--timeout', '30s'); } catch { /* it has ended */ } }
+    for (const f of files) { try { this.gpurun('stop', '--file', f); this.gpurun('wait', '--file', f, '--timeout', '30s'); } catch { /* the run has ended */ } }
     rmSync(this.home, { recursive: true, force: true });
   }
 }

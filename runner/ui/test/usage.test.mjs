@@ -1,4 +1,4 @@
-// Where GPU time went: the tab of the page and the section of the report.
+// The use of GPU time: the tab of the page and the section of the report.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { faultsOf, launch, looks, open, shoot, text, wide } from './browser.mjs';
@@ -22,7 +22,7 @@ after(async () => {
   await home.end('jobs.yaml');
 });
 
-test('the tab and the report have all GPU time by what it went to', { timeout: 180_000 }, async () => {
+test('the tab and the report account for all GPU time', { timeout: 180_000 }, async () => {
   for (const look of looks) {
     for (const [name, url] of Object.entries({ usage: `${home.origin}#token=${home.token('read')}`, 'usage-report': `file://${home.dir}/r.html` })) {
       const { page, faults } = await open(browser, url, look, (u) => u.startsWith(home.origin));

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-func TestAppendKeepsEveryOtherByte(t *testing.T) {
+func TestAppendKeepsExistingBytes(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
 		"plain":        {"jobs:\n  - run: a\n", "jobs:\n  - run: a\n  - run: x\n"},
 		"no indent":    {"jobs:\n- run: a\n", "jobs:\n- run: a\n- run: x\n"},
@@ -28,16 +28,16 @@ func TestAppendKeepsEveryOtherByte(t *testing.T) {
 		got, line, err := Append([]byte(c.data), Addition{Run: "x"})
 		switch {
 		case c.want == "" && !errors.Is(err, ErrNoPlace):
-			t.Errorf("%s: got %q, %v", name, got, err)
+			t.Errorf("%s: got %q, %v, want ErrNoPlace", name, got, err)
 		case c.want != "" && (err != nil || string(got) != c.want):
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
 		case c.want != "" && !strings.Contains(strings.Split(c.want, "\n")[line-1], "x"):
-			t.Errorf("%s: it is not in line %d", name, line)
+			t.Errorf("%s: the new job is not in line %d", name, line)
 		}
 	}
 	var known *AlreadyThere
 	if _, _, err := Append([]byte("jobs:\n  - run: a\n  - run: x\n"), Addition{Run: "x"}); !errors.As(err, &known) || known.Line != 3 {
-		t.Errorf("got %v for a job that is there", err)
+		t.Errorf("an existing job: got %v, want AlreadyThere in line 3", err)
 	}
 }
 
@@ -50,11 +50,11 @@ func TestAppendWritesGivenKeys(t *testing.T) {
 	}
 	var known *AlreadyThere
 	if _, _, err := Append(got, j); !errors.As(err, &known) || known.Line != 3 {
-		t.Errorf("the same again: %v", err)
+		t.Errorf("the same job again: got %v, want AlreadyThere in line 3", err)
 	}
 	j.Needs = nil
 	if _, _, err := Append(got, j); err != nil {
-		t.Errorf("under other keys: %v", err)
+		t.Errorf("the same command with other keys: %v", err)
 	}
 }
 
@@ -72,7 +72,7 @@ func FuzzAppend(f *testing.F) {
 		}
 		var items []map[string]string
 		if err := yaml.Unmarshal([]byte(ListItem(Addition{Run: OneLine(run)})), &items); err != nil || len(items) != 1 {
-			return // cannot be expressed in the text of a file, such as a zero byte
+			return // YAML cannot express the command, for example a NUL byte
 		}
 		if strings.ToValidUTF8(run, "") == run && items[0]["run"] != run {
 			t.Fatalf("%q is written as %q and read as %q", run, ListItem(Addition{Run: OneLine(run)}), items[0]["run"])

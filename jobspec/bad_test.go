@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected messages")
 
-// Next to each file in testdata/bad are the problems that a user sees.
+// The .want file next to each file in testdata/bad lists the problems as a user sees them.
 func TestBadFilesReportExpectedProblems(t *testing.T) {
 	t.Chdir("testdata/bad")
 	files, err := filepath.Glob("*.yaml")
@@ -21,7 +21,7 @@ func TestBadFilesReportExpectedProblems(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			b, problems := load([]string{file}, Options{})
 			if b != nil || len(problems) == 0 {
-				t.Fatalf("accepted: %v", b)
+				t.Fatalf("got a batch %v and problems %v, want only problems", b, problems)
 			}
 			got := strings.ReplaceAll(problemText(problems), dirHere(t), "DIR")
 			want := strings.TrimSuffix(file, ".yaml") + ".want"
@@ -32,7 +32,7 @@ func TestBadFilesReportExpectedProblems(t *testing.T) {
 			}
 			text, err := os.ReadFile(want)
 			if err != nil || got != string(text) {
-				t.Errorf("problems (run with -update to accept them):\n%s\nwant:\n%s", got, text)
+				t.Errorf("got (run with -update to accept it):\n%s\nwant:\n%s", got, text)
 			}
 		})
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzBlockConfig checks that a block file with any config.yaml gives either jobs or problems with
-// a text.
+// FuzzBlockConfig checks that a block file with any config.yaml gives either jobs or problems, and that
+// problems have a file and a text.
 func FuzzBlockConfig(f *testing.F) {
 	f.Add("check_time: 5\nretry_config: {backoff_duration: 600}\ntimeout: 6h\nretries: 2\n")
 	f.Add("poll: 5s\nshell: bash\nenv: {A: \"{name}\"}\nlog: \"logs/{name}.log\"\ncpus: 2\n")
@@ -22,11 +22,11 @@ func FuzzBlockConfig(f *testing.F) {
 		}
 		b, problems := load([]string{job}, Options{})
 		if (b == nil) != (len(problems) > 0) {
-			t.Fatalf("batch %v, problems %v", b != nil, problems)
+			t.Fatalf("got a batch: %v, and problems %v", b != nil, problems)
 		}
 		for _, p := range problems {
 			if p.File == "" || p.Text == "" {
-				t.Errorf("problem %+v", p)
+				t.Errorf("incomplete problem %+v", p)
 			}
 		}
 	})

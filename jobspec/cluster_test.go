@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The setting must survive parsing and printing, from a flag and from a file.
+// The setting must be the same from a file, from the printed file, and from a flag.
 func TestClusterSettingSurvivesPrinting(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, flag string
@@ -49,7 +49,7 @@ func TestClusterSettingSurvivesPrinting(t *testing.T) {
 	}
 }
 
-// A job's own keys must survive printing, and a timeout that is set later must fit into its time.
+// A timeout that is set later must fit into cluster.time.
 func TestClusterKeysOfJobSurvivePrinting(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", `
 settings: {engine: slurm, cluster: {account: vision}}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The scheduler checks files only if a job's Spec declares outputs or inputs.
+// The scheduler checks the files of a job only if its Spec says that it has outputs or inputs.
 func TestSpecDeclaresOutputsAndInputs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs.yaml")
 	text := `
@@ -28,7 +28,7 @@ jobs:
 	for i, w := range want {
 		s := b.Jobs[i].Spec
 		if s.HasOutputs != w.outputs || s.HasInputs != w.inputs || s.LogNamed != w.log {
-			t.Errorf("%s: outputs %v, inputs %v, log %v", b.Jobs[i].Name, s.HasOutputs, s.HasInputs, s.LogNamed)
+			t.Errorf("%s: got outputs %v, inputs %v, log %v, want %+v", b.Jobs[i].Name, s.HasOutputs, s.HasInputs, s.LogNamed, w)
 		}
 	}
 }

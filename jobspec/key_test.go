@@ -22,15 +22,15 @@ func keyOf(t *testing.T, content string) Key {
 	return b.Jobs[len(b.Jobs)-1].Key
 }
 
-// The key decides which jobs run again. Each case is loaded in its own folder, because the location
-// of a file must not matter.
-func TestKeyDependsOnlyOnWhatAJobDoes(t *testing.T) {
+// The key decides which jobs run again. Each case is loaded in its own folder, because the key must not
+// depend on the location of the file.
+func TestKeyDependsOnlyOnWork(t *testing.T) {
 	const base = "jobs:\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n"
 	for _, test := range []struct {
 		name, content string
 		same          bool
 	}{
-		{"itself", base, true},
+		{"identical", base, true},
 		{"renamed", "jobs:\n  - {name: b, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n", true},
 		{"after another", "jobs:\n  - {name: z, run: other}\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n", true},
 		{"order of params and env", "jobs:\n  - {name: a, run: python t.py, params: {y: 2, x: 1}, env: {B: 2, A: 1}}\n", true},
@@ -49,26 +49,26 @@ func TestKeyDependsOnlyOnWhatAJobDoes(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := keyOf(t, test.content) == keyOf(t, base); got != test.same {
-				t.Errorf("same key: %t, want %t", got, test.same)
+				t.Errorf("the keys are equal: %t, want %t", got, test.same)
 			}
 		})
 	}
 }
 
-// The recipe is a promise: a new version of gpurun must not rerun a month of work. If this test
-// fails, give the recipe a new version, and keep history under the old one valid.
+// If keys changed, a new version of gpurun would rerun finished work. If this test fails, give the recipe
+// a new version, and keep the history under the old one valid.
 func TestKeyIsStable(t *testing.T) {
 	for content, want := range map[string]string{
 		"jobs: [{run: \"true\"}]\n": "a13c4b5c",
 		"jobs: [{run: [\"echo {s} {uni_id} {work_dir}\", b], params: {s: 1e-5}, args: {k: v, f: true}, env: {A: \"{gpu}\"}, shell: [sh, -c], work_dir: d, config: {base: ../c.yaml, set: {lr: \"{s}\"}}}]\n": "94cb9919",
 	} {
 		if got := keyOf(t, content).String()[:8]; got != want {
-			t.Errorf("key %s, want %s, of %s", got, want, content)
+			t.Errorf("got key %s, want %s, for %s", got, want, content)
 		}
 	}
 }
 
-// Identical jobs are numbered within the file. This is part of the key's recipe, which no later
+// Identical jobs are numbered within the file. The numbering is part of the recipe, which no later
 // version may change.
 func TestIdenticalJobsGetDifferentKeys(t *testing.T) {
 	b := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs:\n- {name: \"a{i}\", matrix: {i: 1..50}, run: x}\n- {name: b, run: x}\n- {name: c, run: x}\n- {name: d, run: x}\n"))
@@ -76,7 +76,7 @@ func TestIdenticalJobsGetDifferentKeys(t *testing.T) {
 	for n, j := range b.Jobs[51:] {
 		sum := sha256.Sum256(binary.AppendUvarint(append([]byte(recipe), first[:]...), uint64(n+1)))
 		if want := Key(sum[:16]); j.Key != want {
-			t.Errorf("%s has the key %s, want %s", j.Name, j.Key, want)
+			t.Errorf("%s has key %s, want %s", j.Name, j.Key, want)
 		}
 	}
 }

@@ -7,26 +7,26 @@ import (
 	"testing"
 )
 
-func TestParseLinesOfCommands(t *testing.T) {
+func TestLinesBecomeCommandsOrProblems(t *testing.T) {
 	cases := map[string]struct {
 		file string
 		want []string // the commands; for a problem, "!" and the beginning of its text
 		note string
 	}{
-		"comments and blank lines": {"#!/bin/bash\n\n  # why\na 1\n\tb 2 # two\n", []string{"a 1", "b 2 # two"}, ""},
-		"continued":                {"a \\\n  --x 1 \\\n  --y 2\nb\\\\\nc \\", []string{"a   --x 1   --y 2", `b\\`, "c"}, ""},
-		"in the background":        {"nohup a > log 2>&1 &\nb &\nc\n", []string{"a > log 2>&1", "b", "c"}, "nohup and & dropped from this line and one more"},
-		"behind a folder":          {"cd x && A=1 nohup python a.py & # go\n", []string{"cd x && A=1 python a.py  # go"}, "nohup and & dropped from this line"},
-		"several at once":          {"a & b &\na & wait\n", []string{"a & b &", "a & wait"}, ""},
-		"an & in a text":           {"echo 'a &' \"nohup b\"\nx && y\n", []string{"echo 'a &' \"nohup b\"", "x && y"}, ""},
-		"a loop on one line":       {"for i in 1 2; do a $i; done\n", []string{"for i in 1 2; do a $i; done"}, ""},
-		"a loop":                   {"for i in 1 2; do\na\ndone\n", []string{`!"for i in 1 2; do" is not a complete command`, "a", `!"done" is not a complete command`}, ""},
-		"an open quote":            {"python -c 'print(\n1)'\n", []string{`!"python -c 'print(" is not a complete command`, `!"1)'" is not a complete command`}, ""},
-		"a document":               {"cat <<EOF\n", []string{`!"cat <<EOF" is not a complete command`}, ""},
-		"of its own shell":         {"cd x\nexport A=1; B=2\nsource e/bin/activate\nconda activate y\nset -e && ulimit -n 9\n", []string{`!"cd x" would be`, `!"export A=1; B=2" would be`, `!"source e/bin/activate" would be`, `!"conda activate y" would be`, `!"set -e && ulimit -n 9" would be`}, ""},
-		"work all the same":        {"cd x && a\nA=1 a\nconda run -n x a\n> empty\nsource x; a\n", []string{"cd x && a", "A=1 a", "conda run -n x a", "> empty", "source x; a"}, ""},
-		"wait":                     {"a\nwait\n", []string{"a", `!"wait" has no effect`}, ""},
-		"too long to parse":        {strings.Repeat("(", 200_000), []string{strings.Repeat("(", 200_000)}, ""},
+		"comments and blank lines":          {"#!/bin/bash\n\n  # why\na 1\n\tb 2 # two\n", []string{"a 1", "b 2 # two"}, ""},
+		"continued":                         {"a \\\n  --x 1 \\\n  --y 2\nb\\\\\nc \\", []string{"a   --x 1   --y 2", `b\\`, "c"}, ""},
+		"in the background":                 {"nohup a > log 2>&1 &\nb &\nc\n", []string{"a > log 2>&1", "b", "c"}, "nohup and & dropped from this line and one more"},
+		"after cd":                          {"cd x && A=1 nohup python a.py & # go\n", []string{"cd x && A=1 python a.py  # go"}, "nohup and & dropped from this line"},
+		"several &":                         {"a & b &\na & wait\n", []string{"a & b &", "a & wait"}, ""},
+		"an & in a text":                    {"echo 'a &' \"nohup b\"\nx && y\n", []string{"echo 'a &' \"nohup b\"", "x && y"}, ""},
+		"a loop on one line":                {"for i in 1 2; do a $i; done\n", []string{"for i in 1 2; do a $i; done"}, ""},
+		"a loop":                            {"for i in 1 2; do\na\ndone\n", []string{`!"for i in 1 2; do" is not a complete command`, "a", `!"done" is not a complete command`}, ""},
+		"an open quote":                     {"python -c 'print(\n1)'\n", []string{`!"python -c 'print(" is not a complete command`, `!"1)'" is not a complete command`}, ""},
+		"a here-document":                   {"cat <<EOF\n", []string{`!"cat <<EOF" is not a complete command`}, ""},
+		"no lasting effect":                 {"cd x\nexport A=1; B=2\nsource e/bin/activate\nconda activate y\nset -e && ulimit -n 9\n", []string{`!"cd x" would be`, `!"export A=1; B=2" would be`, `!"source e/bin/activate" would be`, `!"conda activate y" would be`, `!"set -e && ulimit -n 9" would be`}, ""},
+		"cd, env and source with a command": {"cd x && a\nA=1 a\nconda run -n x a\n> empty\nsource x; a\n", []string{"cd x && a", "A=1 a", "conda run -n x a", "> empty", "source x; a"}, ""},
+		"wait":                              {"a\nwait\n", []string{"a", `!"wait" has no effect`}, ""},
+		"too long to parse":                 {strings.Repeat("(", 200_000), []string{strings.Repeat("(", 200_000)}, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestParseLinesOfCommands(t *testing.T) {
 			for _, p := range problems {
 				all = append(all, said{p.Line, "!" + p.Text})
 				if !strings.Contains(p.Hint, "--setup") && !strings.Contains(p.Hint, "needs") {
-					t.Errorf("no fix for %q: %q", p.Text, p.Hint)
+					t.Errorf("the hint for %q has no fix: %q", p.Text, p.Hint)
 				}
 			}
 			slices.SortStableFunc(all, func(a, b said) int { return a.at - b.at })
@@ -53,7 +53,7 @@ func TestParseLinesOfCommands(t *testing.T) {
 				t.Errorf("got %v, want %q", all, c.want)
 			}
 			if note.Text != c.note {
-				t.Errorf("noted %q, want %q", note.Text, c.note)
+				t.Errorf("got the note %q, want %q", note.Text, c.note)
 			}
 		})
 	}
@@ -71,8 +71,7 @@ func TestLinesAreNamedAfterTheirText(t *testing.T) {
 	}
 }
 
-// Long lines are distinguished by the words in which they differ, and keep their names when lines
-// are added.
+// The names of long lines contain the words that differ, and stay the same when lines are added.
 func TestLongLinesGetDistinctNames(t *testing.T) {
 	const common = "python /home/me/project/train.py --dataset cifar10 --config configs/"
 	first := common + "a.yaml --lr 0.1 --epochs=200 --seed 1 --workers 8\n" + common + "a.yaml --lr 0.01 --epochs=200 --seed 1 --workers 8\n"
@@ -96,10 +95,10 @@ func TestLongLinesGetDistinctNames(t *testing.T) {
 	old := map[string]string{}
 	check("named by their ends", first, old, false, ends, ends)
 	check("named by their ends, kept", first, old, true, ends, ends)
-	check("alone", common+"a.yaml", map[string]string{}, true, "python-home-me-proje..ifar10-config-configs-a.yaml")
+	check("a single line", common+"a.yaml", map[string]string{}, true, "python-home-me-proje..ifar10-config-configs-a.yaml")
 }
 
-func TestOnlyListsOfCommandsLookLikeLines(t *testing.T) {
+func TestListsOfCommandsAreRecognized(t *testing.T) {
 	cases := map[string]bool{
 		"python a.py\npython b.py --x\n":         true,
 		"#!/bin/sh\ncd x\npython a.py &\nwait\n": true,
@@ -137,12 +136,12 @@ func FuzzLines(f *testing.F) {
 		jobs, problems, _ := parseLines("f", []byte(file))
 		nameDistinctly(jobs, map[string]string{}, true)
 		if len(jobs)+len(problems) != len(parts) {
-			t.Fatalf("%d lines, %d jobs and %d problems", len(parts), len(jobs), len(problems))
+			t.Fatalf("%d lines became %d jobs and %d problems", len(parts), len(jobs), len(problems))
 		}
 		var names []string
 		for _, l := range jobs {
 			if !name.MatchString(l.Name) || len(l.Name) > 100 || slices.Contains(names, l.Name) {
-				t.Errorf("name %q", l.Name)
+				t.Errorf("invalid or duplicate name %q", l.Name)
 			}
 			if l.Text == "" {
 				t.Errorf("line %d has no command", l.Line)
@@ -152,7 +151,7 @@ func FuzzLines(f *testing.F) {
 		var turned strings.Builder
 		for _, l := range slices.Backward(parts) {
 			if strings.HasSuffix(l.Text, `\`) {
-				return // would continue the line before it
+				return // in reverse order, the line would continue with another one
 			}
 			turned.WriteString(l.Text + "\n")
 		}
@@ -165,7 +164,7 @@ func FuzzLines(f *testing.F) {
 		slices.Sort(names)
 		slices.Sort(others)
 		if !slices.Equal(names, others) {
-			t.Errorf("names %q, in another order %q", names, others)
+			t.Errorf("got names %q, but %q with the lines in reverse order", names, others)
 		}
 	})
 }

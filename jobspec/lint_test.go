@@ -9,7 +9,7 @@ import (
 	"gpurun/jobspec/lint"
 )
 
-// Next to each file in testdata/lint are its findings: errors or, if there are none, warnings.
+// The .want file next to each file in testdata/lint lists its errors or, if there are none, its warnings.
 func TestLintsFindExpectedProblems(t *testing.T) {
 	t.Chdir("testdata/lint")
 	t.Setenv("BASH_ENV", "")
@@ -36,11 +36,11 @@ func TestLintsFindExpectedProblems(t *testing.T) {
 				t.Errorf("got (run with -update to accept it):\n%s\nwant:\n%s", got, text)
 			}
 			if _, problems := load([]string{file}, Options{}); len(problems) > 0 {
-				t.Errorf("without lints the batch does not load:\n%s", problemText(problems))
+				t.Errorf("the batch does not load without lints:\n%s", problemText(problems))
 			}
 			allowed := Options{Lint: true, Flags: map[string]string{"allow": strings.Join(lint.Names, ",")}}
 			if b, problems := load([]string{file}, allowed); len(problems) > 0 || strings.Contains(problemText(b.Warnings), "[") {
-				t.Errorf("every lint is allowed, but there are still findings:\n%s", problemText(problems))
+				t.Errorf("findings although every lint is allowed:\n%s", problemText(problems))
 			}
 		})
 	}

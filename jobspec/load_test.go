@@ -34,7 +34,7 @@ func TestMatrixExpandsInOrder(t *testing.T) {
 		{"include a new one", "matrix: {a: [1], b: [x], include: [{a: 2, b: y}]}", "j-1-x j-2-y"},
 		{"include extends", "matrix: {a: [1, 2], include: [{a: 2, c: z}]}", "j-1 j-2-z"},
 		{"include in part", "matrix: {a: [1, 2], b: [x], include: [{a: 3}, {a: 2, c: z}]}", "j-1-x j-2-x-z j-3"},
-		{"nothing to zip", "zip: {}", "j"},
+		{"empty zip", "zip: {}", "j"},
 		{"zip", "zip: {a: [1, 2], b: [x, y]}", "j-1-x j-2-y"},
 		{"zip and matrix", "matrix: {m: [p, q]}\n    zip: [{a: [1, 2], b: [x, y]}]", "j-p-1-x j-p-2-y j-q-1-x j-q-2-y"},
 		{"values unfit for names", "matrix: {a: [a b, c/d]}", "j-a_b j-c_d"},
@@ -43,13 +43,13 @@ func TestMatrixExpandsInOrder(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs:\n  - name: j\n    run: x\n    "+test.job+"\n"))
 			if got := namesOf(b); got != test.want {
-				t.Errorf("%s, want %s", got, test.want)
+				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
 	}
 }
 
-// The error must be clean and immediate, whatever the path refers to.
+// Loading must neither block nor read a huge file, whatever the path refers to.
 func TestUnreadableFilesFailImmediately(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -73,7 +73,7 @@ func TestUnreadableFilesFailImmediately(t *testing.T) {
 	} {
 		b, problems := load([]string{test.path}, Options{})
 		if b != nil || len(problems) != 1 || !strings.HasPrefix(problems[0].Text, test.want) {
-			t.Errorf("%s: %v, want %q", test.path, problems, test.want)
+			t.Errorf("%s: got %v, want %q", test.path, problems, test.want)
 		}
 	}
 }
@@ -87,12 +87,12 @@ func TestBOMAndCRLFAreAccepted(t *testing.T) {
 		b := mustLoad(t, writeJobFile(t, "jobs.yaml", content))
 		r, err := b.Render(&b.Jobs[0], Runtime{})
 		if err != nil || strings.TrimSpace(r.Commands[0]) != "echo a" || strings.Contains(r.Commands[0], "\r") {
-			t.Errorf("%s: %q, %v", name, r.Commands, err)
+			t.Errorf("%s: the command is %q, %v", name, r.Commands, err)
 		}
 	}
 }
 
-func TestFlagsOverrideFilesOverUserDefaults(t *testing.T) {
+func TestFlagsOverrideFilesWhichOverrideUserConfig(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -110,17 +110,17 @@ func TestFlagsOverrideFilesOverUserDefaults(t *testing.T) {
 	}
 	s := b.Settings
 	if s.Poll != time.Minute || s.MaxUtil != 40 || s.Reserve != 1 || s.MinMemory.String() != "9000MiB" {
-		t.Errorf("poll %s, max_util %d, reserve %d, min_memory %s", s.Poll, s.MaxUtil, s.Reserve, s.MinMemory)
+		t.Errorf("got poll %s, max_util %d, reserve %d, min_memory %s", s.Poll, s.MaxUtil, s.Reserve, s.MinMemory)
 	}
 	if _, problems = load([]string{a, c}, Options{}); len(problems) != 1 || !strings.Contains(problems[0].Text, a) || problems[0].File != c {
-		t.Errorf("settings that differ: %v", problems)
+		t.Errorf("two files with different settings: got %v, want one problem", problems)
 	}
 	if b, problems = load([]string{a, c}, Options{Flags: map[string]string{"poll": "5s"}}); b == nil {
-		t.Errorf("a flag decides, but still: %v", problems)
+		t.Errorf("a flag overrides both files, but got %v", problems)
 	}
 }
 
-func TestSmallBareSizeInFlagIsWarnedAbout(t *testing.T) {
+func TestSmallSizeWithoutUnitIsWarnedAbout(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", "jobs: [{run: x}]\n")
 	for text, want := range map[string]string{"8": "--min-memory: 8 means 8MiB, which nearly every GPU has free; if you mean GiB, write 8GiB", "8000": "", "8MiB": "", "0": ""} {
 		b, problems := load([]string{path}, Options{Flags: map[string]string{"min-memory": text}})
@@ -128,12 +128,12 @@ func TestSmallBareSizeInFlagIsWarnedAbout(t *testing.T) {
 			t.Fatal(problemText(problems))
 		}
 		if got := strings.TrimSpace(problemText(b.Warnings)); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
+			t.Errorf("%s: got the warning %q, want %q", text, got, want)
 		}
 	}
 }
 
-func TestNeedsInAnotherFile(t *testing.T) {
+func TestNeedsMayNameJobsInAnotherFile(t *testing.T) {
 	dir := t.TempDir()
 	a, c := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "c.yaml")
 	for path, content := range map[string]string{
@@ -146,11 +146,11 @@ func TestNeedsInAnotherFile(t *testing.T) {
 	}
 	b := mustLoad(t, a, c)
 	if got := b.Jobs[3].Needs; len(got) != 3 || got[0] != 0 || got[1] != 1 || got[2] != 2 {
-		t.Errorf("needs %v, want [0 1 2]", got)
+		t.Errorf("got needs %v, want [0 1 2]", got)
 	}
 }
 
-// load returns the problems that Load reports.
+// load calls Load and returns its problems as a list.
 func load(paths []string, opts Options) (b *Batch, problems []Problem) {
 	b, err := Load(paths, opts)
 	var all *multierror.Error

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestMetricsAreReadAndChecked(t *testing.T) {
+func TestMetricsAreMergedWithDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs.yaml")
 	write := func(metrics string) *Batch {
 		t.Helper()
@@ -38,10 +38,10 @@ func TestMetricsAreReadAndChecked(t *testing.T) {
 	}
 	other := write(`{acc: 'a (..)'}`)
 	if other.Jobs[0].Metrics()[0].Sum == acc.Sum {
-		t.Error("another expression has the same sum")
+		t.Error("metrics with different expressions have the same sum")
 	}
 	if b.Jobs[0].Key != other.Jobs[0].Key {
-		t.Error("metrics change the key")
+		t.Error("a change of metrics changes the key")
 	}
 }
 

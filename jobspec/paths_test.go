@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestPathsEqualsRender(t *testing.T) {
+func TestPathsMatchesRender(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte("seed: 0\n"), 0o644); err != nil {
 		t.Fatal(err)

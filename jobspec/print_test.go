@@ -15,7 +15,7 @@ import (
 	"gpurun/jobspec/lint"
 )
 
-// A range of thousands makes thousands of jobs, which only slow the fuzzer down.
+// Ranges of thousands expand to thousands of jobs, which only slow down the fuzzer.
 var rangeInText = regexp.MustCompile(`\d{4,}`)
 
 const nativeSample = `
@@ -84,7 +84,7 @@ jobs:
 
 const blockSample = "python train.py --seed 1\npython eval.py\n1,20\n\n2 #queue\n\"bash {work_dir}/a.sh --uni_id {uni_id}\"\n2 #GPUs\n10 #GB\n\npython b.py\n1,5\n"
 
-// printed loads content, prints it, loads the result, and compares both batches.
+// printed loads content, prints it, loads the printed text, and compares both batches.
 func printed(t *testing.T, name, content string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -108,23 +108,23 @@ func printed(t *testing.T, name, content string) {
 	}
 	allow := map[string]string{"allow": strings.Join(lint.Names, ",")}
 	if linted, problems := load([]string{path}, Options{Lint: true, Flags: allow}); linted == nil && !strings.Contains(content, "allow") {
-		t.Fatalf("every lint is allowed, but there is a finding:\n%s", problemText(problems))
+		t.Fatalf("findings although every lint is allowed:\n%s", problemText(problems))
 	}
 	first := string(Print(b))
 	again, problems := load([]string{write("printed.yaml", first)}, Options{})
 	if again == nil {
-		t.Fatalf("printed text does not load:\n%s\n%s", problemText(problems), first)
+		t.Fatalf("the printed text does not load:\n%s\n%s", problemText(problems), first)
 	}
 	if second := string(Print(again)); second != first {
-		t.Fatalf("second print differs:\n%s\nfirst:\n%s", second, first)
+		t.Fatalf("the second print differs:\n%s\nfirst:\n%s", second, first)
 	}
 	if got, want := len(again.Jobs), len(b.Jobs); got != want {
-		t.Fatalf("%d jobs, want %d:\n%s", got, want, first)
+		t.Fatalf("the printed text has %d jobs, want %d:\n%s", got, want, first)
 	}
 	same(t, again, b)
 }
 
-// same compares the jobs of a batch with those that were printed and read again.
+// same compares the jobs of a batch with those loaded from its printed text.
 func same(t *testing.T, printed, b *Batch) {
 	t.Helper()
 	rt := Runtime{UniID: "u", Attempt: 1, GPUs: []int{3}, Port: 30000, Log: "/log"}
@@ -135,14 +135,14 @@ func same(t *testing.T, printed, b *Batch) {
 			got.Spec.Template, want.Spec.Template = 0, 0
 		}
 		if got.Name != want.Name || got.Key != want.Key || !slices.Equal(got.Needs, want.Needs) || got.Queue != want.Queue {
-			t.Fatalf("job %q key %s needs %v, want %q %s %v", got.Name, got.Key, got.Needs, want.Name, want.Key, want.Needs)
+			t.Fatalf("printed job %q has key %s and needs %v, want %q, %s, %v", got.Name, got.Key, got.Needs, want.Name, want.Key, want.Needs)
 		}
 		if got, want := comparable(got.Spec), comparable(want.Spec); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, want %+v", b.Jobs[i].Name, got, want)
+			t.Errorf("%s: the printed spec is %+v, want %+v", b.Jobs[i].Name, got, want)
 		}
 		is, err1 := printed.Render(got, rt)
 		was, err2 := b.Render(want, rt)
-		slices.Sort(is.Env) // a null parameter comes first
+		slices.Sort(is.Env) // printing may move null parameters to the front
 		slices.Sort(was.Env)
 		for _, list := range [][]Metric{is.Metrics, was.Metrics} {
 			for i := range list {
@@ -150,7 +150,7 @@ func same(t *testing.T, printed, b *Batch) {
 			}
 		}
 		if !reflect.DeepEqual(is, was) || (err1 == nil) != (err2 == nil) {
-			t.Errorf("%s runs %+v (%v), want %+v (%v)", want.Name, is, err1, was, err2)
+			t.Errorf("printed job %s renders as %+v (%v), want %+v (%v)", want.Name, is, err1, was, err2)
 		}
 	}
 }
@@ -167,16 +167,16 @@ func comparable(s *Spec) Spec {
 
 const lineSample = "python a.py --lr 1e-5 \\\n  --out {uni_id}\npython a.py &\npython a.py\necho \"it's\" '{{name}}' # {gpu}\n"
 
-// Targets in a job file are printed, whatever the file is called.
+// Notification targets from a job file must be printed, whatever the name of the file.
 func TestPrintKeepsNotificationTargets(t *testing.T) {
 	for _, name := range []string{"jobs.yaml", "a:b.yaml"} {
 		b := mustLoad(t, writeJobFile(t, name, "settings: {notify: $TEAM}\njobs: [{name: a, run: x, notify: [{command: 'say \"hi\"', on: [failure], min_duration: 10m}, $TEAM]}]\n"))
 		if text := string(Print(b)); !strings.Contains(text, `notify: [{url: "$TEAM"`) {
-			t.Errorf("%s: %s", name, text)
+			t.Errorf("%s: notify is missing in\n%s", name, text)
 		}
 		again := mustLoad(t, writeJobFile(t, "again.yaml", string(Print(b))))
 		if got, want := again.Jobs[0].Spec.Notify, b.Jobs[0].Spec.Notify; len(want) != 2 || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %v, printed and read %v", name, want, got)
+			t.Errorf("%s: the printed targets are %v, want %v", name, got, want)
 		}
 	}
 }
@@ -215,24 +215,24 @@ func TestPrintedJobsAreTheSame(t *testing.T) {
 				}
 				printed, problems := load([]string{other}, Options{})
 				if printed == nil || len(printed.Jobs) != len(b.Jobs) {
-					t.Fatalf("%s does not load as it was:\n%s\n%s", path, problemText(problems), text)
+					t.Fatalf("%s: the printed text does not load, or has a different number of jobs:\n%s\n%s", path, problemText(problems), text)
 				}
 				if b.Files[0].Dialect == ofLines.name && len(b.Jobs) > 1 {
 					if got, want := linesOf(t, printed), linesOf(t, b); !slices.Equal(got, want) {
-						t.Errorf("the lines are %q, want %q", got, want)
+						t.Errorf("the printed lines are %q, want %q", got, want)
 					}
 				} else {
 					same(t, printed, b)
 				}
 				if t.Failed() {
-					t.Fatalf("%s is not the same:\n%s", path, text)
+					t.Fatalf("%s changes when it is printed:\n%s", path, text)
 				}
 			}
 		})
 	}
 }
 
-// linesOf returns the jobs of a list as the shell sees them, without their names.
+// linesOf returns the jobs of a list of commands as the shell sees them, without their names.
 func linesOf(t *testing.T, b *Batch) (list []string) {
 	for i := range b.Jobs {
 		r, err := b.Render(&b.Jobs[i], Runtime{})
@@ -246,7 +246,7 @@ func linesOf(t *testing.T, b *Batch) (list []string) {
 	return list
 }
 
-// everyFolder returns the files in jobs/ and in every script of the command line.
+// everyFolder returns the files in jobs/ and in every test script of runner/cli, by folder or script.
 func everyFolder(t *testing.T) map[string]map[string][]byte {
 	all := map[string]map[string][]byte{"lines": {"cmds.txt": []byte(lineSample)}, "jobs": {}}
 	root := filepath.Join("..", "jobs")
@@ -274,7 +274,7 @@ func everyFolder(t *testing.T) map[string]map[string][]byte {
 		all[filepath.Base(path)] = files
 	}
 	if len(all) < 50 {
-		t.Fatalf("only %d folders", len(all))
+		t.Fatalf("found only %d folders", len(all))
 	}
 	return all
 }
@@ -331,7 +331,7 @@ func FuzzBlocks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content string) { fuzzed(t, "command.txt", content) })
 }
 
-// fuzzed skips inputs that are merely large.
+// fuzzed is printed, but skips inputs that would only be slow.
 func fuzzed(t *testing.T, name, content string) {
 	if len(content) > 4096 || rangeInText.MatchString(content) {
 		return

@@ -43,20 +43,20 @@ jobs:
 		Inputs:   []string{"/in/*.csv"},
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-// plan fills in parameters and args, and leaves variables that only an attempt has.
+// gpurun plan replaces parameters and args, and keeps variables that only an attempt has.
 func TestCommandsKeepRuntimeVariables(t *testing.T) {
 	b := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs: [{name: \"j-{s}\", params: {s: 007}, run: [\"cd {work_dir}\", \"x {s} {gpu} {name}\"], args: {lr: 1e-5, amp: true}}]\n"))
 	got, want := b.Commands(&b.Jobs[0]), []string{"cd {work_dir}", "x 007 {gpu} j-007 --lr 1e-5 --amp"}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestExperimentBuildsItsCommand(t *testing.T) {
+func TestExperimentCommand(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", listSample)
 	base := "lr: 0.1\nseed: 1 # of all\n"
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "SVHN.yaml"), []byte(base), 0o666); err != nil {
@@ -70,14 +70,14 @@ func TestExperimentBuildsItsCommand(t *testing.T) {
 	dir := filepath.Dir(path)
 	want := []string{"python test.py --cfp temp/SVHN_seed42.yaml --algo ours --gamma_reg 0.001 --lambda_max 50"}
 	if !reflect.DeepEqual(r.Commands, want) || r.Stdout != dir+"/logs/SVHN_ours_seed42.log" {
-		t.Errorf("%q to %s, want %q", r.Commands, r.Stdout, want)
+		t.Errorf("got %q with log %s, want %q", r.Commands, r.Stdout, want)
 	}
 	if r.Config == nil || r.Config.Path != dir+"/temp/SVHN_seed42.yaml" || string(r.Config.Content) != strings.Replace(base, "seed: 1", "seed: 42", 1) {
-		t.Errorf("config %+v", r.Config)
+		t.Errorf("got config %+v", r.Config)
 	}
 	q := b.Jobs[0].Spec.Request
 	if !q.Share || q.MaxUtil != 30 || !q.UtilOnOwn {
-		t.Errorf("request %+v, want shared with a limit of 30%%", q)
+		t.Errorf("got request %+v, want a shared GPU with a limit of 30%%", q)
 	}
 	b, problems := load([]string{path}, Options{Flags: map[string]string{"seed-as": "argument", "program": "python run.py"}})
 	if b == nil {
@@ -86,7 +86,7 @@ func TestExperimentBuildsItsCommand(t *testing.T) {
 	r, err = b.Render(&b.Jobs[0], Runtime{})
 	want = []string{"python run.py --cfp SVHN.yaml --algo ours --seed 42 --gamma_reg 0.001 --lambda_max 50"}
 	if err != nil || !reflect.DeepEqual(r.Commands, want) || r.Config != nil {
-		t.Errorf("%q, %v, want %q", r.Commands, err, want)
+		t.Errorf("got %q, %v, want %q", r.Commands, err, want)
 	}
 }
 
@@ -115,10 +115,10 @@ func TestConfigCopyIsNextToItsBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ok, _ := filepath.Match(dir+"/.c.????????????????.gpurun.yaml", r.Config.Path); !ok || r.Commands[0] != "x "+r.Config.Path {
-		t.Errorf("copy at %s, command %q", r.Config.Path, r.Commands)
+		t.Errorf("got the copy %s and the command %q", r.Config.Path, r.Commands)
 	}
 	if got, want := string(r.Config.Content), "lr: 1.0e-05 # rate\n"; got != want {
-		t.Errorf("content %q, want %q", got, want)
+		t.Errorf("the copy contains %q, want %q", got, want)
 	}
 }
 
@@ -136,8 +136,8 @@ func TestCheckDevicesReportsImpossibleJobs(t *testing.T) {
 		{"no such model", "gpu_model: h100", "no GPU here matches h100"},
 		{"too small a model", "{gpu_model: t4, gpu_memory: 20GiB}", "the largest GPU has 16 GiB"},
 		{"no such id", "gpu_ids: 5", `gpu_ids: no GPU here matches "5": this machine has 0 (GPU-a), 1 (GPU-b)`},
-		{"no GPU wanted", "gpus: 0", ""},
-		{"instances are no GPUs", "{gpus: 3, gpu_memory: 5GiB}", "needs 3 GPUs, but this machine has only 2 suitable GPUs; GPU 2"},
+		{"without GPUs", "gpus: 0", ""},
+		{"instances do not count as GPUs", "{gpus: 3, gpu_memory: 5GiB}", "needs 3 GPUs, but this machine has only 2 suitable GPUs; GPU 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			keys := strings.Trim(test.job, "{}")
@@ -148,7 +148,7 @@ func TestCheckDevicesReportsImpossibleJobs(t *testing.T) {
 			}
 			got := b.CheckDevices(gpu.NewPool(all, gpu.Rules{MinGPUs: -1, MaxGPUs: -1}), nil)
 			if (len(got) == 0) != (test.want == "") || len(got) > 0 && !strings.Contains(got[0].Text, test.want) {
-				t.Errorf("%v, want %q", got, test.want)
+				t.Errorf("got %v, want %q", got, test.want)
 			}
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Jobs with one template differ only in their parameters, however the file writes them.
+// Jobs share a template if they differ only in parameters and resources, however the file writes them.
 func TestJobsThatDifferInParametersShareATemplate(t *testing.T) {
 	const base = "jobs:\n  - {name: 'a-{x}', run: 'python t.py --x {x}', matrix: {x: [1, b]}}\n"
 	for _, test := range []struct {
@@ -22,7 +22,7 @@ func TestJobsThatDifferInParametersShareATemplate(t *testing.T) {
 		{"another shell", "jobs:\n  - {name: a, run: 'python t.py --x {x}', params: {x: 1}, shell: [zsh, -c]}\n", false},
 	} {
 		if got := groupsOf(t, "jobs.yaml", base+test.content[len("jobs:\n"):]); got[0] != got[1] || (got[1] == got[2]) != test.same {
-			t.Errorf("%s: templates %x, the last the same: want %v", test.name, got, test.same)
+			t.Errorf("%s: got templates %x; want the first two equal, and the last equal: %v", test.name, got, test.same)
 		}
 	}
 }
@@ -36,11 +36,11 @@ func TestTemplateIgnoresNumbersWithoutParameters(t *testing.T) {
 		"jobs.txt": "python train.py --seed 1 --lr 0.1\n1,20\n\npython train.py --seed 22 --lr 1e-05\n2,20\n",
 	} {
 		if got := groupsOf(t, name, content); len(got) != 2 || got[0] != got[1] || got[0] == 0 {
-			t.Errorf("%s: templates %x", name, got)
+			t.Errorf("%s: got templates %x, want two equal ones", name, got)
 		}
 	}
 	if got := groupsOf(t, "jobs.txt", "python a.py\n1,20\n\npython b.py\n2,20\n"); got[0] == got[1] {
-		t.Errorf("two programs have the same template")
+		t.Error("two programs have the same template")
 	}
 }
 
@@ -91,7 +91,7 @@ func TestJobsThatDifferInSeedsShareAGroup(t *testing.T) {
 	} {
 		jobs := loadAmongConfigs(t, test.name, test.content).Jobs
 		if a, b := jobs[0].SeedGroup(), jobs[1].SeedGroup(); (a == b) != test.same || a == 0 {
-			t.Errorf("%s: groups %x and %x, the same: want %v", test.content, a, b, test.same)
+			t.Errorf("%s: got groups %x and %x, want equal: %v", test.content, a, b, test.same)
 		}
 	}
 }

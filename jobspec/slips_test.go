@@ -20,7 +20,7 @@ func warningsOf(t *testing.T, content string) []string {
 	return list
 }
 
-// These jobs would run, but not as intended.
+// These jobs are valid but do not do what their author meant.
 func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
 		{"continued lines that YAML joins", "run: python t.py \\\n  --lr 1 \\\n  --seed 2", `:3:22: "\ " escapes a space`},
@@ -33,7 +33,7 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 		{"a comment for a value", "run: python t.py --tag #1", `:3:28: "#1" is a comment`},
 		{"a comment after an option", "run: python t.py --color #fff", `"#fff" is a comment`},
 		{"a parameter in the shell's spelling", "params: {seed: 1}\nrun: python t.py --seed $seed", `:4:29: nothing sets the shell variable $seed`},
-		{"and with braces", "params: {seed: 1}\nrun: python t.py --out \"o/${seed}\"", `nothing sets the shell variable ${seed}`},
+		{"a parameter in the shell's spelling, with braces", "params: {seed: 1}\nrun: python t.py --out \"o/${seed}\"", `nothing sets the shell variable ${seed}`},
 		{"a parameter in another tool's spelling", "params: {seed: 1}\nrun: python t.py ${{ matrix.seed }}", `${{ matrix.seed }} is not a variable and is kept as is`},
 		{"a parameter with spaces", "params: {seed: 1}\nrun: python t.py {{ seed }}", `{{ seed }} is not a variable and is kept as is`},
 		{"another language's format", "params: {seed: 1}\nrun: python t.py {seed:4}", `{seed:4} is not a variable and is kept as is`},
@@ -44,9 +44,9 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 		{"args after another command", "run: python t.py && echo done\nargs: {lr: 1}", `:3:10: args are appended to "python t.py && echo done", so only its last command gets them`},
 		{"args after a pipe", "run: |\n  cd src\n  python t.py 2>&1 | tee log\nargs: {lr: 1}", `:5:7: args are appended to "python t.py 2>&1 | tee log"`},
 		{"args after the end of a loop", "run: |\n  for i in 1 2; do\n    python t.py\n  done\nargs: {lr: 1}", `:6:7: args are appended to "done"`},
-		{"a shell's list", "matrix: {seed: [1 2 3]}\nrun: x", `:3:21: "1 2 3" is a single value of parameter "seed"`},
-		{"a list with another comma", "matrix: {seed: [1，2， 3]}\nrun: x", `"1，2， 3" is a single value of parameter "seed"; separate values with commas: 1, 2, 3`},
-		{"a space that is none", "run: python t.py\u00a0--lr 1", `:3:21: "\u00a0" looks like a space, hyphen or quote`},
+		{"a list without commas", "matrix: {seed: [1 2 3]}\nrun: x", `:3:21: "1 2 3" is a single value of parameter "seed"`},
+		{"a list with fullwidth commas", "matrix: {seed: [1，2， 3]}\nrun: x", `"1，2， 3" is a single value of parameter "seed"; separate values with commas: 1, 2, 3`},
+		{"a no-break space", "run: python t.py\u00a0--lr 1", `:3:21: "\u00a0" looks like a space, hyphen or quote`},
 		{"a dash", "run: python t.py –lr 1", `:3:22: "\u2013" looks like`},
 		{"quotes of a text", "run: python t.py --tag=“a b”", `:3:28: "\u201c" looks like`},
 		{"a range with a hyphen", "matrix: {seed: [1-5]}\nrun: x", `"1-5" is a single value`},
@@ -62,19 +62,19 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := warningsOf(t, jobWith(test.keys))
 			if len(got) != 1 || !strings.Contains(got[0], test.want) {
-				t.Errorf("%q, want one with %s", got, test.want)
+				t.Errorf("got warnings %q, want one that contains %s", got, test.want)
 			}
 		})
 	}
 }
 
-// These look like mistakes but are intended.
-func TestIntendedTextsGiveNoWarning(t *testing.T) {
+// These jobs resemble mistakes but are correct.
+func TestCorrectJobsGiveNoWarning(t *testing.T) {
 	for _, test := range []struct{ name, keys string }{
 		{"a script with continued lines", "run: |\n  python t.py \\\n    --lr 1 \\\n    --seed 2\n  echo done"},
 		{"lines that YAML joins", "run: >\n  python t.py\n  --lr 1\n  model=a"},
 		{"plain lines that YAML joins", "run: python t.py\n  --lr 1"},
-		{"joined with a sign between", "run: >\n  mkdir -p out &&\n  python t.py"},
+		{"lines joined by &&", "run: >\n  mkdir -p out &&\n  python t.py"},
 		{"a wrapper", "run: >\n  conda run -n lab\n  python t.py"},
 		{"an escaped space in a name", "run: cat my\\ data/a b\\ c"},
 		{"an array", "run: |\n  a=(\n    --lr 1\n  )\n  python t.py \"${a[@]}\""},
@@ -82,26 +82,26 @@ func TestIntendedTextsGiveNoWarning(t *testing.T) {
 		{"a text in quotes", "run: |\n  echo 'a\n  --lr 1\n  '"},
 		{"a comment", "run: python t.py # --lr 1"},
 		{"a variable that the script sets", "params: {seed: 1}\nrun: |\n  for seed in 1 2; do echo $seed; done"},
-		{"one that it assigns", "params: {seed: 1}\nrun: |\n  seed={seed}\n  echo ${seed}"},
-		{"one of env", "params: {seed: 1}\nenv: {seed: 3}\nrun: echo $seed"},
-		{"one of another language", "params: {seed: 1}\nrun: awk '{print $seed}'"},
-		{"one with a longer name", "params: {seed: 1}\nrun: echo $seeds $GPURUN_PARAM_SEED"},
+		{"a variable that the script assigns", "params: {seed: 1}\nrun: |\n  seed={seed}\n  echo ${seed}"},
+		{"a variable of env", "params: {seed: 1}\nenv: {seed: 3}\nrun: echo $seed"},
+		{"a variable of awk", "params: {seed: 1}\nrun: awk '{print $seed}'"},
+		{"a variable with a longer name", "params: {seed: 1}\nrun: echo $seeds $GPURUN_PARAM_SEED"},
 		{"JSON", "params: {seed: 1}\nrun: 'x {\"seed\": {seed}, \"o\": {\"a\": {seed}}}'"},
-		{"the text itself", "params: {seed: 1}\nrun: echo {{seed}}"},
+		{"an escaped variable", "params: {seed: 1}\nrun: echo {{seed}}"},
 		{"$ in env", "env: {PATH: \"$HOME/bin:${PATH}\", NO_SUCH_VARIABLE: \"x:$NO_SUCH_VARIABLE\", B: $$NO_SUCH_VARIABLE}\nrun: x"},
 		{"a price", "env: {A: \"5$\", B: a~b}\nrun: x\nargs: {re: \"^a$\"}"},
 		{"switches", "run: x\nargs: {amp: true, cache: \"no\", off: false}"},
 		{"args after one command", "run: |\n  cd src && . env\n  python t.py --s \"a|b; #c\" 'd & e' f#g \\; >log 2>&1 &>>log >|x\nargs: {lr: 1}"},
 		{"no args", "run: python t.py && echo done # it"},
-		{"signs in a text", "run: python t.py --title 'a – b “c” – d' é漢字 — x"},
-		{"groups", "matrix: {age: [0-9, 10-19]}\nrun: x"},
-		{"in quotes", "matrix: {age: [\"0-9\", \"1 2\"]}\nparams: {r: \"0..4\"}\nrun: x"},
+		{"dashes and quotes in quoted text", "run: python t.py --title 'a – b “c” – d' é漢字 — x"},
+		{"age groups", "matrix: {age: [0-9, 10-19]}\nrun: x"},
+		{"quoted values", "matrix: {age: [\"0-9\", \"1 2\"]}\nparams: {r: \"0..4\"}\nrun: x"},
 		{"dates and versions", "matrix: {day: [2024-01-01], v: [1.2.3], t: [a b]}\nrun: x"},
-		{"null for what defaults say", "run: x\nwork_dir: null"},
+		{"null for a default", "run: x\nwork_dir: null"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := warningsOf(t, jobWith(test.keys)); len(got) > 0 {
-				t.Errorf("warned of it: %q", got)
+				t.Errorf("got warnings %q, want none", got)
 			}
 		})
 	}
@@ -110,17 +110,17 @@ func TestIntendedTextsGiveNoWarning(t *testing.T) {
 func TestBlockCommandWithoutEffectIsWarnedAbout(t *testing.T) {
 	b := mustLoad(t, writeJobFile(t, "command.txt", "cd src\npython t.py\n1,20\n\ncd src && python t.py\n1,20\n"))
 	if len(b.Warnings) != 1 || b.Warnings[0].Line != 1 || !strings.Contains(b.Warnings[0].Text, "has no effect on the next command") {
-		t.Errorf("warnings %v, want one, of line 1", b.Warnings)
+		t.Errorf("got warnings %v, want one about line 1", b.Warnings)
 	}
 }
 
-// Checking all values against each other would take minutes.
+// Comparing all values with each other would take minutes.
 func TestManyValuesAreCheckedQuickly(t *testing.T) {
 	var values []string
 	for i := range 20_000 {
 		values = append(values, fmt.Sprintf("%d-%d", i, i+5))
 	}
 	if got := warningsOf(t, jobWith("run: x\nmatrix: {a: ["+strings.Join(values, ", ")+"]}")); len(got) > 0 {
-		t.Errorf("%d warnings, the first %s", len(got), got[0])
+		t.Errorf("got %d warnings, want none; the first is %s", len(got), got[0])
 	}
 }

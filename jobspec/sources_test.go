@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sourceLines returns the lines of plan -v for some settings.
+// sourceLines returns the named settings with their values and sources.
 func sourceLines(b *Batch, names ...string) string {
 	var lines []string
 	for _, s := range b.Settings.Sources {

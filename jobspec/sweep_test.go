@@ -27,8 +27,8 @@ func convertText(t testing.TB, dir, text string) (string, error) {
 	return b.Sweep, nil
 }
 
-// For every distribution in W&B's documentation, 100,000 draws must match W&B's by a chi-square
-// test.
+// For every distribution in W&B's documentation, a chi-square test compares 100,000 draws with the
+// probabilities of W&B.
 func TestSweepDrawsMatchWandbDistributions(t *testing.T) {
 	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 	between := func(low, high float64) func(x float64) float64 {
@@ -97,9 +97,9 @@ func TestSweepDrawsMatchWandbDistributions(t *testing.T) {
 				} else if k >= 0 && k < parts {
 					share = 1.0 / parts
 				}
-				if share*n < 5 { // too few for the test, but impossible values must not occur
+				if share*n < 5 { // too rare for the test, but impossible values must not occur
 					if math.IsNaN(share) || share < 1e-9 && count[k] > 0 {
-						t.Errorf("drew %v times %v", count[k], k)
+						t.Errorf("drew the impossible value %v %v times", k, count[k])
 					}
 					continue
 				}
@@ -113,7 +113,7 @@ func TestSweepDrawsMatchWandbDistributions(t *testing.T) {
 	}
 }
 
-// What a job file cannot express is refused by name, with its position and a fix.
+// Keys that a job file cannot express must be refused with their position and a fix.
 func TestUnsupportedSweepKeysAreRefused(t *testing.T) {
 	for _, row := range []struct{ name, sweep, want string }{
 		{"method", "{method: optuna, program: t.py, parameters: {x: {value: 1}}}", `1:10: unknown method "optuna"; write grid, random or bayes`},
@@ -176,7 +176,7 @@ func FuzzSweep(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := jobspec.Load([]string{path}, jobspec.Options{}); err != nil {
-			t.Fatalf("%s\nbecomes\n%s\n%v", text, converted, err)
+			t.Fatalf("%s\nis converted to\n%s\n%v", text, converted, err)
 		}
 	})
 }

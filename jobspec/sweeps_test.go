@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// These are published sweeps that each needed a script of their own: parameters derived from
-// others, rows of a file, random search, values from the command line. Each file is a few lines
-// long, and next to it is what it runs. A first line "# -p …" is the command line.
+// testdata/sweeps has published sweeps that each needed their own script: parameters derived from
+// others, rows of a file, random search, values from the command line. The .want file next to each job
+// file lists its commands. A first line "# -p …" gives parameters on the command line.
 func TestPublishedSweepsExpandAsExpected(t *testing.T) {
 	t.Chdir("testdata/sweeps")
 	files, err := filepath.Glob("*.yaml")
@@ -37,7 +37,7 @@ func TestPublishedSweepsExpandAsExpected(t *testing.T) {
 				t.Errorf("got warnings:\n%s", problemText(b.Warnings))
 			}
 			if lines := strings.Count(string(text), "\n"); lines > 10 {
-				t.Errorf("%d lines are more than people hope for", lines)
+				t.Errorf("the file has %d lines, want at most 10", lines)
 			}
 			var got strings.Builder
 			for i := range b.Jobs {

@@ -21,7 +21,7 @@ func TestBlockConfigMapsToSettings(t *testing.T) {
 			Config{Retry: &Retry{BackoffAfter: 3, Backoff: 10 * time.Minute}, Settings: []settings.Given{
 				{Name: "poll", Text: "5s", Line: 1}, {Name: "share", Text: "false", Line: 2}, {Name: "pick", Text: "best-fit", Line: 3}, {Name: "gpu_ids", Text: "0,1", Line: 4}, {Name: "reserve", Text: "1", Line: 6}, {Name: "min_gpus", Text: "3", Line: 7}, {Name: "max_gpus", Text: "8", Line: 8}}}, false},
 		{"all GPUs", "compete_gpus: [0]\nuse_all_gpus: yes\ncheck_time: 0.5", Config{Settings: []settings.Given{{Name: "poll", Text: "500ms", Line: 3}}}, false},
-		{"native settings beside", "memory_save_mode: false\nmax_util: 30\ngpu_ids: [1, 2]\n", Config{Settings: []settings.Given{{Name: "pick", Text: "most-free", Line: 1}, {Name: "max_util", Text: "30", Line: 2}, {Name: "gpu_ids", Text: "1,2", Line: 3}}}, false},
+		{"with native settings", "memory_save_mode: false\nmax_util: 30\ngpu_ids: [1, 2]\n", Config{Settings: []settings.Given{{Name: "pick", Text: "most-free", Line: 1}, {Name: "max_util", Text: "30", Line: 2}, {Name: "gpu_ids", Text: "1,2", Line: 3}}}, false},
 		{"another program's", "model: resnet\nmax_util: 3\n", Config{}, true},
 		{"empty", "\n", Config{}, true},
 		{"a list", "- 1\n", Config{}, true},
@@ -66,10 +66,10 @@ func TestBlockConfigIsFoundNextToJobFile(t *testing.T) {
 	got, out := readConfig(t, dir, "")
 	want := Config{Path: filepath.Join(dir, "config.yaml"), WorkDir: filepath.Dir(dir), DirKey: "..", DirFrom: "default"}
 	if len(out.Problems) > 0 || !reflect.DeepEqual(got, want) {
-		t.Errorf("without a file: got %+v, %v, want %+v", got, out.Problems, want)
+		t.Errorf("without a config: got %+v, %v, want %+v", got, out.Problems, want)
 	}
 	if _, out := readConfig(t, dir, filepath.Join(dir, "no.yaml")); len(out.Problems) != 1 {
-		t.Errorf("a named file that is missing: got %v", out.Problems)
+		t.Errorf("the named config is missing: got %v, want one problem", out.Problems)
 	}
 	other := filepath.Join(dir, "other.yaml")
 	if err := os.WriteFile(other, []byte("max_util: 30\n"), 0o644); err != nil {
@@ -77,17 +77,17 @@ func TestBlockConfigIsFoundNextToJobFile(t *testing.T) {
 	}
 	got, out = readConfig(t, dir, other)
 	if want := []settings.Given{{Name: "max_util", Text: "30", File: other, Line: 1}}; len(out.Warnings) > 0 || !reflect.DeepEqual(got.Settings, want) {
-		t.Errorf("a named file with native settings: got %+v, want %+v", got, want)
+		t.Errorf("a named config with native settings: got %+v, want %+v", got, want)
 	}
 }
 
 func TestInvalidBlockConfigIsRefused(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
-		{"misspelt", "gpu_left: 1\nchek_time: 5\n", `unknown key "chek_time"; did you mean "check_time"?`},
-		{"both words", "poll: 5s\ncheck_time: 5\n", `"check_time" and "poll" (line 1) are the same setting; keep only one`},
-		{"no number", "check_time: soon\n", `check_time: invalid number of seconds "soon"; try 5`},
-		{"not a number", "check_time: .nan\n", `check_time: invalid number of seconds ".nan"; try 5`},
-		{"no bool", "memory_save_mode: 2\n", `memory_save_mode: must be true or false, not "2"; write true or false`},
+		{"misspelled", "gpu_left: 1\nchek_time: 5\n", `unknown key "chek_time"; did you mean "check_time"?`},
+		{"both spellings", "poll: 5s\ncheck_time: 5\n", `"check_time" and "poll" (line 1) are the same setting; keep only one`},
+		{"text for a number", "check_time: soon\n", `check_time: invalid number of seconds "soon"; try 5`},
+		{"NaN", "check_time: .nan\n", `check_time: invalid number of seconds ".nan"; try 5`},
+		{"number for a boolean", "memory_save_mode: 2\n", `memory_save_mode: must be true or false, not "2"; write true or false`},
 		{"negative", "gpu_left: -1\n", `gpu_left: invalid number "-1"; use a whole number of at least 0`},
 		{"bad GPU", "compete_gpus: [x y]\n", `compete_gpus: invalid GPU "x y"; try [0, 1]`},
 		{"retry", "retry_config: {backof_duration: 1}\n", `unknown key "backof_duration" in retry_config; did you mean "backoff_duration"?`},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestParseBothBlockLayouts(t *testing.T) {
+func TestBothBlockLayoutsAreParsed(t *testing.T) {
 	one := func(b Block) []Block { return []Block{b} }
 	for _, tt := range []struct {
 		name, file string
@@ -35,7 +35,7 @@ func TestInvalidBlocksAreReported(t *testing.T) {
 		{"one line", "\n ls", `f:2:2: line 2 is not a job: expected commands then queue,GB, or queue, commands and GB: "ls"; end it with a line "queue,GB", for example 1,20`},
 		{"Chinese comma", "ls\n1，20\n", `f:2:1: no ASCII comma in "1，20"; write 1,20`},
 		{"no blank line", "ls\n1,2\npwd\n1,2", `f:2:1: unexpected "1,2" inside a block; add a blank line after it`},
-		{"goes on", "ls\n1,2\npwd", `f:3:1: unexpected line after "1,2" on line 2, which ends the block; put a blank line before it`},
+		{"line after the end", "ls\n1,2\npwd", `f:3:1: unexpected line after "1,2" on line 2, which ends the block; put a blank line before it`},
 		{"no command", "1,20", `f:1:1: "1,20" has no command to run; add a command above it`},
 		{"numbers only", "1\n2\n3", `f:1:1: the block has no command to run; add a command between the queue and the numbers at the end`},
 		{"queue twice", "1 #queue\nls\n1,20", `f:1:1: the queue is set twice, here and on line 3; remove one of them`},
@@ -59,7 +59,7 @@ func TestInvalidBlocksAreReported(t *testing.T) {
 	}
 }
 
-func TestLooksRecognizesBlockFiles(t *testing.T) {
+func TestBlockFilesAreRecognized(t *testing.T) {
 	for file, want := range map[string]bool{
 		"ls\n1,20\n": true, "1\nls\n20\n\nbroken\n": true, "# nothing\n": false,
 		"jobs:\n  - run: ls\n": false, "ls\n": false,
@@ -70,8 +70,8 @@ func TestLooksRecognizesBlockFiles(t *testing.T) {
 	}
 }
 
-// FuzzParseBlocks checks that every block becomes a job or a problem, and that jobs written back as
-// blocks parse to the same jobs.
+// FuzzParseBlocks checks that every block becomes a job or a problem, and that both have valid
+// positions.
 func FuzzParseBlocks(f *testing.F) {
 	for _, seed := range []string{"ls\n1,20", "1 #q\n\"ls\"\n2\n20 #GB", "1，20\n\nls", "\"\n1,2", "9\n9\n9\n9"} {
 		f.Add(seed)
@@ -89,7 +89,7 @@ func FuzzParseBlocks(f *testing.F) {
 		}
 		for _, b := range blocks {
 			if len(b.Commands) == 0 || b.GPUs < 1 || b.GiB < 0 || b.Queue == "" {
-				t.Fatalf("got %+v", b)
+				t.Fatalf("invalid block %+v", b)
 			}
 			for _, c := range b.Commands {
 				if line := strings.Split(file, "\n")[c.Line-1]; !strings.Contains(line, c.Text) {

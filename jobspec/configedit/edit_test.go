@@ -31,9 +31,9 @@ func TestEditChangesOnlyTheNamedValue(t *testing.T) {
 		{"text of digits", "seed: 1\n", "seed", "010", "!!str", "seed: \"010\"\n"},
 		{"double quoted", "a: \"x # \\\" y\"  # c\n", "a", "it's \"q\"", "!!str", "a: \"it's \\\"q\\\"\"  # c\n"},
 		{"single quoted", "a: 'it''s'\nb: 2\n", "a", "o'k", "!!str", "a: 'o''k'\nb: 2\n"},
-		{"a number for a quoted one", "a: '1'\n", "a", "2", "!!int", "a: 2\n"},
+		{"a number for a quoted number", "a: '1'\n", "a", "2", "!!int", "a: 2\n"},
 		{"text that looks like a number", "a: 1\n", "a", "007", "!!str", "a: \"007\"\n"},
-		{"text that is a bool for some", "a: b\n", "a", "no", "!!str", "a: \"no\"\n"},
+		{"text that is a boolean in YAML 1.1", "a: b\n", "a", "no", "!!str", "a: \"no\"\n"},
 		{"null", "a: 1\n", "a", "", "!!null", "a: null\n"},
 		{"nested", "o:\n  p:\n    q: 1 # x\n  r: 2\n", "o.p.q", "5", "!!int", "o:\n  p:\n    q: 5 # x\n  r: 2\n"},
 		{"dots in the key", "o.p: 1\n", "o.p", "5", "!!int", "o.p: 5\n"},
@@ -52,7 +52,7 @@ func TestEditChangesOnlyTheNamedValue(t *testing.T) {
 		{"CRLF", "a: 1\r\nb: |\r\n  x\r\nc: 3\r\n", "b", "2", "!!int", "a: 1\r\nb: 2\r\nc: 3\r\n"},
 		{"BOM", "\ufeffa: 1\n", "a", "2", "!!int", "\ufeffa: 2\n"},
 		{"line separator", "a: \"x\u2028  y\"\nb: 1\n", "b", "2", "!!int", "a: \"x\u2028  y\"\nb: 2\n"},
-		{"anchor nobody uses", "a: &x 1\n", "a", "2", "!!int", "a: &x 2\n"},
+		{"unused anchor", "a: &x 1\n", "a", "2", "!!int", "a: &x 2\n"},
 		{"alias", "a: &x 1\nb: *x\n", "b", "2", "!!int", "a: &x 1\nb: 2\n"},
 		{"tag", "a: !!str 1\nb: 2\n", "a", "2", "!!int", "a: 2\nb: 2\n"},
 		{"value on the next line", "a: # c\n  1\n", "a", "2", "!!int", "a: # c\n  2\n"},
@@ -61,14 +61,14 @@ func TestEditChangesOnlyTheNamedValue(t *testing.T) {
 		{"merge without an anchor", "<<: {a: 1}\nb: 2\n", "a", "5", "!!int", "<<: {a: 1}\nb: 2\na: 5\n"},
 		{"key that is a number", "1: x\nb: 2\n", "1", "5", "!!int", "1: 5\nb: 2\n"},
 		{"beside a number", "1: x\nb: {c: 2}\n", "b.c", "5", "!!int", "1: x\nb: {c: 5}\n"},
-		{"mended", "a: !!int x\nb: 2\n", "a", "5", "!!int", "a: 5\nb: 2\n"},
+		{"invalid value replaced", "a: !!int x\nb: 2\n", "a", "5", "!!int", "a: 5\nb: 2\n"},
 		{"add", "a: 1 # c\nb: 2 # d\n", "+c", "3", "!!int", "a: 1 # c\nb: 2 # d\nc: 3\n"},
 		{"add, no newline at the end", "a:\n  b: 'x'", "+a.c", "3", "!!int", "a:\n  b: 'x'\n  c: 3"},
 		{"add beside a list", "a:\n  - 1\nb:\n  - 2\n", "+c.d", "3", "!!int", "a:\n  - 1\nc: {d: 3}\nb:\n  - 2\n"},
 		{"add in flow", "a: {}\n", "+a.b", "3", "!!int", "a: {b: 3}\n"},
-		{"add below nothing", "a:\n", "+a.b", "3", "!!int", "a: {b: 3}\n"},
-		{"add to nothing", "# c\n", "+a", "3", "!!int", "# c\na: 3\n"},
-		{"add what is there", "a: 1\n", "+a", "3", "!!int", "a: 3\n"},
+		{"add below an empty value", "a:\n", "+a.b", "3", "!!int", "a: {b: 3}\n"},
+		{"add to an empty file", "# c\n", "+a", "3", "!!int", "# c\na: 3\n"},
+		{"add an existing key", "a: 1\n", "+a", "3", "!!int", "a: 3\n"},
 	} {
 		got, problems := Open("f.yaml", []byte(tt.file)).Edit([]Set{changeOf(tt.key, tt.value, tt.tag)})
 		if len(problems) > 0 || string(got) != tt.want {
@@ -78,7 +78,7 @@ func TestEditChangesOnlyTheNamedValue(t *testing.T) {
 	}
 }
 
-// sameValues checks that the values of a copy match its text.
+// sameValues checks that Values returns the values in the edited file.
 func sameValues(t *testing.T, name, file string, edited []byte, sets ...Set) {
 	t.Helper()
 	want, err := parseValues(name, edited)
@@ -91,7 +91,7 @@ func TestEditJSONChangesOnlyTheNamedValue(t *testing.T) {
 	base := "{\n\t\"a\": {\"b\" : 1, \"c\": [1, \"x\\u00e9\"]},\n\t\"d\": null\n}\n"
 	for _, tt := range []struct{ name, key, value, tag, want string }{
 		{"number", "a.b", "1e-5", "!!float", strings.Replace(base, `: 1,`, `: 1e-5,`, 1)},
-		{"number as JSON has it", "a.b", ".5", "!!float", strings.Replace(base, `: 1,`, `: 0.5,`, 1)},
+		{"number that JSON spells differently", "a.b", ".5", "!!float", strings.Replace(base, `: 1,`, `: 0.5,`, 1)},
 		{"octal-looking", "a.b", "0x10", "!!int", strings.Replace(base, `: 1,`, `: 16,`, 1)},
 		{"padded", "a.b", "010", "!!int", strings.Replace(base, `: 1,`, `: 10,`, 1)},
 		{"padded, no float", "a.b", "08", "!!float", strings.Replace(base, `: 1,`, `: 8,`, 1)},
@@ -119,8 +119,8 @@ func TestEditAppliesSeveralChanges(t *testing.T) {
 
 func TestImpossibleEditsAreRefused(t *testing.T) {
 	for _, tt := range []struct{ name, file, key, want string }{
-		{"nearest", "optim:\n  lr: 1\n", "optim.lrr", `config f.yaml: no key "optim.lrr"; did you mean "optim.lr"?`},
-		{"nothing near", "a: 1\n", "wholly", `config f.yaml: no key "wholly"; to add it, write "+wholly"`},
+		{"misspelled key", "optim:\n  lr: 1\n", "optim.lrr", `config f.yaml: no key "optim.lrr"; did you mean "optim.lr"?`},
+		{"unknown key", "a: 1\n", "wholly", `config f.yaml: no key "wholly"; to add it, write "+wholly"`},
 		{"a mapping", "a: {b: 1}\n", "a", `config f.yaml: "a" is not a single value; set its values one by one`},
 		{"below a value", "a: 1\n", "a.b", `config f.yaml: "a" is a value, not a mapping, so it has no "b"`},
 		{"shared value", "a: &x 1\nb: *x\n", "a", `config f.yaml: "a" is the anchor &x, which line 2 also uses; replace the alias on that line with its value`},
@@ -140,7 +140,7 @@ func TestImpossibleEditsAreRefused(t *testing.T) {
 	}
 }
 
-func TestValuesAreThoseOfTheParser(t *testing.T) {
+func TestValuesComparesContentNotSpelling(t *testing.T) {
 	same := [][2]string{
 		{"a: 1 # c\nb: 'x'\n", "b: x\na: 1\n"},
 		{"a: &x {c: 1}\nb: *x\n", "{a: {c: 1}, b: {c: 1}}"},
@@ -154,7 +154,7 @@ func TestValuesAreThoseOfTheParser(t *testing.T) {
 	differ := [][2]string{{"a: 1", "a: '1'"}, {"a: .nan", "a: nan"}, {"1: x", "'1': x"}, {"a: 1", "a: 1\n---\nb: 1"}}
 	for _, s := range differ {
 		if a, b := valuesText(t, "f.yaml", s[0]), valuesText(t, "f.yaml", s[1]); a == b {
-			t.Errorf("%q and %q: both are %s", s[0], s[1], a)
+			t.Errorf("%q and %q: both have the values %s", s[0], s[1], a)
 		}
 	}
 	if got := valuesText(t, "f.json", `{"b": 1.50, "a": [1, null]}`); got != `{"a":[1,null],"b":1.5}` {
@@ -175,8 +175,8 @@ func valuesText(t *testing.T, name, data string) string {
 	return string(b)
 }
 
-// parseValues returns the values in a config file, as parsed by the format's parser. Several YAML
-// documents are returned as a slice.
+// parseValues parses a config file with the plain parser of its format. It returns several YAML
+// documents as a slice.
 func parseValues(name string, data []byte) (values any, err error) {
 	defer func() { // the YAML parser may panic on malformed input
 		if r := recover(); r != nil {
@@ -217,7 +217,7 @@ func parseValues(name string, data []byte) (values any, err error) {
 	return documents, nil
 }
 
-// FuzzEditConfig checks that an edit changes the named value and no other byte of the file.
+// FuzzEditConfig checks that an edit changes the named value and no other value in the file.
 func FuzzEditConfig(f *testing.F) {
 	for _, seed := range []string{
 		"a: 1\nb: 2\n", "b: {a: }\na: |\n  x\n", "a: &x !!str 1\nb: 'c'\n", "{\"a\": [1, null]}", "a:\r\n  b\r\nc: >-\r\n d\r\n", "? a\n: b\n", "a: \"\\\n x\"\n", "- a: 1\n",

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Values must match what a parser finds in the copy, whether or not the copy is made.
-func TestValuesMatchTheCopy(t *testing.T) {
+// Values must return what a parser finds in the edited copy, without making the copy.
+func TestValuesMatchEditedCopy(t *testing.T) {
 	bases := map[string]string{
 		"plain.yaml":  "optim: {lr: 0.1}\nlist:\n  - a: 1\n  - a: 2\nseed: 0\ntext: \"x\"\n",
 		"anchor.yaml": "optim: &o {lr: 0.1}\nother: *o\nlist: [{a: 1}, {a: 2}]\nseed: 0\ntext: x\n",
@@ -28,7 +28,7 @@ func TestValuesMatchTheCopy(t *testing.T) {
 				sets := []Set{changeOf(key, value.Text, value.Tag)}
 				data, problems := f.Edit(sets)
 				if len(problems) > 0 {
-					continue // reported before anyone uses the values
+					continue // such an edit is refused, so its values are never used
 				}
 				want, err := parseValues(name, data)
 				if err != nil {

@@ -11,17 +11,17 @@ func FuzzEscape(f *testing.F) {
 		sc := &Scope{Known: AtStart, Where: "run"}
 		text, _, bad := sc.parse(Escape(s))
 		if len(bad) > 0 {
-			t.Fatalf("%q is written as %q: %+v", s, Escape(s), bad)
+			t.Fatalf("%q is escaped as %q, which is refused: %+v", s, Escape(s), bad)
 		}
 		if !text.Constant() {
-			t.Fatalf("%q is written as %q, which has variables", s, Escape(s))
+			t.Fatalf("%q is escaped as %q, which has variables", s, Escape(s))
 		}
 		got := ""
 		for _, g := range text.Segs {
 			got += g.Lit
 		}
 		if got != s {
-			t.Fatalf("%q is written as %q, which means %q", s, Escape(s), got)
+			t.Fatalf("%q is escaped as %q, which renders as %q", s, Escape(s), got)
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Ranges of whole numbers must have the same values as ranges computed with fractions.
+// Ranges of whole numbers have a fast path. It must give the same values as exact fractions.
 func TestWholeRangesMatchFractions(t *testing.T) {
 	for _, s := range []string{
 		"0..3", "3..0", "-2..2", "5..5", "08..11", "-1..010", "010..-010..5", "-05..00..5", "0..100..25", "100..0..50", "7..1..3",
@@ -36,7 +36,7 @@ func texts1(list []*Param) []string {
 	return out
 }
 
-// slowRange counts in fractions.
+// slowRange expands a range with exact fractions.
 func slowRange(s string) []string {
 	m := rangeForm.FindStringSubmatch(s)
 	from, to, step := rat(m[1]), rat(m[2]), big.NewRat(1, 1)

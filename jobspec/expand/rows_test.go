@@ -32,7 +32,7 @@ func read(name, data string) string {
 	return b.String()
 }
 
-func TestReadTables(t *testing.T) {
+func TestTablesAreReadAndChecked(t *testing.T) {
 	const swap = "each row is a job and each column a parameter: transpose the file, or let the job read its data itself"
 	var wide strings.Builder
 	for i := range 2000 {
@@ -40,7 +40,7 @@ func TestReadTables(t *testing.T) {
 	}
 	for _, row := range []struct{ name, file, in, want string }{
 		{"csv", "a.csv", "lr,opt\n1e-3,sgd\n0.10,true\n", "lr opt / 2: 1e-3 sgd'/ 3: 0.10 true!"},
-		{"csv as people type it", "a.csv", "\ufefflr, opt\r\n\r\n 1e-3 , \"a, b \"\r\n,,\r\n0.1,\r\n", "lr opt / 3: 1e-3 a, b '/ 5: 0.1 ?"},
+		{"csv: spaces, blank rows, BOM and CRLF", "a.csv", "\ufefflr, opt\r\n\r\n 1e-3 , \"a, b \"\r\n,,\r\n0.1,\r\n", "lr opt / 3: 1e-3 a, b '/ 5: 0.1 ?"},
 		{"csv: a date and a version are text", "a.csv", "a\n2024-01-02\n1.2.3\n007\n", "a / 2: 2024-01-02'/ 3: 1.2.3'/ 4: 007"},
 		{"csv: a value over two lines", "a.csv", "p,x\n\"a\nb\",1\nc,2\n", "p x / 2: a\nb' 1/ 4: c' 2"},
 		{"tsv", "a.TSV", "a\tb\n1\t x y \n", "a b / 2: 1 x y'"},
@@ -49,14 +49,14 @@ func TestReadTables(t *testing.T) {
 		{"csv: semicolons", "a.csv", "a;b\n1;2\n", `a.csv:1:1: "a;b" is the name of a single column; separate values by commas`},
 		{"csv: an index", "a.csv", ",a\n0,1\n", "a.csv:1:1: column 1 has no name; give it a name, or leave it out (pandas: to_csv(index=False))"},
 		{"csv: open quote", "a.csv", "a,b\né,\"x\ny", "a.csv:3:2: is not valid CSV: extraneous or missing \" in quoted-field; write a quote inside a value as \"\", and the whole value in quotes"},
-		{"csv: twice", "a.csv", "a,b\n1,2\n3,4\n1,2\n", "a.csv:4:1: is the same as line 2; remove one; to repeat jobs, add a matrix parameter such as seed: 0..4"},
-		{"csv: header alone", "a.csv", "a,b\n", "a.csv: has no rows"},
+		{"csv: duplicate row", "a.csv", "a,b\n1,2\n3,4\n1,2\n", "a.csv:4:1: is the same as line 2; remove one; to repeat jobs, add a matrix parameter such as seed: 0..4"},
+		{"csv: only a header", "a.csv", "a,b\n", "a.csv: has no rows"},
 		{"json lines", "a.jsonl", `{"lr": 1e-3, "opt": "a\/\ud83d\ude00"}` + "\n\n" + `{"opt": null, "lr": 0.10}`, "lr opt / 1: 1e-3 a/😀'/ 3: 0.10 null?"},
 		{"json lines: a list", "a.jsonl", `{"lr": [1]}`, `a.jsonl:1:9: "lr" must be a single value, not a list or an object; each line is one object: {"lr": 0.1, "seed": 1}`},
 		{"json lines: other key", "a.ndjson", "{\"lr\": 1}\n{\"lt\": 2}", `a.ndjson:2:6: the first row has no "lt"; did you mean "lr"?`},
 		{"json lines: missing key", "a.ndjson", "{\"lr\": 1, \"s\": 2}\n{\"lr\": 2}", `a.ndjson:2:1: this row has no "s", unlike the first; for no value, write s: null`},
-		{"json lines: cut", "a.jsonl", `{"lr": 1`, `a.jsonl:1:9: this line is not valid JSON: unexpected end of line; each line is one object: {"lr": 0.1, "seed": 1}`},
-		{"json lines: more", "a.jsonl", `{"lr": 1} {"lr": 2}`, `a.jsonl:1:10: unexpected text after the object; each line is one object: {"lr": 0.1, "seed": 1}`},
+		{"json lines: truncated", "a.jsonl", `{"lr": 1`, `a.jsonl:1:9: this line is not valid JSON: unexpected end of line; each line is one object: {"lr": 0.1, "seed": 1}`},
+		{"json lines: trailing text", "a.jsonl", `{"lr": 1} {"lr": 2}`, `a.jsonl:1:10: unexpected text after the object; each line is one object: {"lr": 0.1, "seed": 1}`},
 		{"json lines: duplicate", "a.jsonl", `{"lr": 1, "lr": 2}`, `a.jsonl:1:15: duplicate key "lr"; keep only one`},
 		{"json lines: NUL", "a.jsonl", `{"lr": "\u0000"}`, `a.jsonl:1:6: "lr" contains a NUL character, which commands cannot contain; remove it`},
 		{"yaml", "a.yaml", "- &a {lr: 1e-3, opt: sgd}\n- {<<: *a, lr: '2'}\n", "lr opt / 1: 1e-3 sgd'/ 2: 2' sgd'"},
@@ -65,7 +65,7 @@ func TestReadTables(t *testing.T) {
 		{"yaml: plain items", "a.yml", "- a\n", `a.yml:1:3: a row must be a mapping (name: value), not the text "a"`},
 		{"yaml: nested", "a.yml", "- {a: [1]}\n", `a.yml:1:7: "a" must be a single value, not a list`},
 		{"text", "a.txt", "# models\nresnet18\n\n  vit b #1 \n", "line / 2: resnet18'/ 4: vit b #1'"},
-		{"text: twice", "models", "a\nb\na", "models:3:1: is the same as line 1; remove one; to repeat jobs, add a matrix parameter such as seed: 0..4"},
+		{"text: duplicate line", "models", "a\nb\na", "models:3:1: is the same as line 1; remove one; to repeat jobs, add a matrix parameter such as seed: 0..4"},
 		{"csv: wide", "a.csv", strings.Repeat("a,", 100000) + "a\n", "a.csv:1:1: this row has more than 1000 columns; " + swap},
 		{"csv: a wide row", "a.csv", "a,b\n" + strings.Repeat("1,", 100000) + "1\n", "a.csv:2:1: this row has more than 1000 columns; " + swap},
 		{"json: wide", "a.jsonl", "{" + strings.Repeat(`"a": 1, `, 100000) + "}\n", "a.jsonl:1:1: this row has more than 1000 columns; " + swap},
@@ -102,7 +102,7 @@ func FuzzTable(f *testing.F) {
 		}
 		for _, p := range out.Problems {
 			if p.Line > 2+strings.Count(data, "\n") {
-				t.Errorf("%s: there is no such line", p)
+				t.Errorf("%s: the file has no such line", p)
 			}
 		}
 		if table == nil {
@@ -110,7 +110,7 @@ func FuzzTable(f *testing.F) {
 		}
 		for _, row := range table.Rows {
 			if len(row.Values) != len(table.Names) || row.Line < 1 {
-				t.Fatalf("row %v does not fit %v", row, table.Names)
+				t.Fatalf("row %v does not match the columns %v", row, table.Names)
 			}
 			for _, v := range row.Values {
 				if strings.ContainsRune(v.Text, 0) || v.Tag == "" || v.Tag == "!!timestamp" {

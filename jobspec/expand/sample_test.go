@@ -11,7 +11,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// expansions returns the parameters of every expansion of a job, or its problems.
+// expansions returns the problems and warnings of a job and, if there are no problems, the parameters of
+// each expansion.
 func expansions(t *testing.T, text string, given ...string) []string {
 	t.Helper()
 	var out source.Report
@@ -45,7 +46,7 @@ func check(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// Users' ledgers contain these draws, so no later version may change them.
+// Ledgers contain the keys of drawn jobs, so no later version may change the draws.
 func TestDrawsNeverChange(t *testing.T) {
 	check(t, expansions(t, `sample: {n: 4, rng: 7, params: {lr: log 1e-4..1e-1, depth: int 2..8, opt: [sgd, adam, lion], x: uniform -1..1, y: 0..1..0.25}}`),
 		"lr=0.002454 depth=7 opt=sgd x=-0.7914 y=0.5",
@@ -61,15 +62,15 @@ func TestDrawsNeverChange(t *testing.T) {
 	)
 }
 
-// A step of 1 must not change draws of whole numbers, and other steps pick as from a list.
-func TestStepsPickAsFromLists(t *testing.T) {
+// Draws with a step must equal draws from a list of the same values. A step of 1 must not change draws of
+// whole numbers.
+func TestSteppedDrawsMatchLists(t *testing.T) {
 	for with, without := range map[string]string{"int 2..8..1": "int 2..8", "int 64..256..64": "[64, 128, 192, 256]", "uniform 0..1..0.25": "0..1..0.25"} {
 		check(t, expansions(t, "sample: {n: 30, params: {a: "+with+", i: int 1..1000000}}"), expansions(t, "sample: {n: 30, params: {a: "+without+", i: int 1..1000000}}")...)
 	}
 }
 
-// 100,000 draws are compared with the exact weight of each value, or interval, by a chi-square
-// test.
+// A chi-square test compares 100,000 draws with the exact probability of each value or interval.
 func TestDrawsHaveTheirDistribution(t *testing.T) {
 	logWeight := func(step float64) func(v float64) float64 {
 		return func(v float64) float64 { return math.Log((v + step/2) / (v - step/2)) }
@@ -138,7 +139,7 @@ func TestDrawsHaveTheirDistribution(t *testing.T) {
 		}
 		free := float64(values - 1)
 		if chi > free+5*math.Sqrt(2*free) || inside < 97_000 {
-			t.Errorf("%s: chi-square %.1f with %v degrees of freedom, %v draws", row.draw, chi, free, inside)
+			t.Errorf("%s: chi-square %.1f with %v degrees of freedom, %v draws in range", row.draw, chi, free, inside)
 		}
 	}
 }
@@ -154,7 +155,7 @@ func TestLargerSampleKeepsEarlierDraws(t *testing.T) {
 		}
 	}
 	if other := expansions(t, `sample: {n: 3, rng: 2, params: {lr: log 1e-4..1e-1}}`); other[0] == few[0] {
-		t.Errorf("another rng draws the same: %s", other[0])
+		t.Errorf("with another rng, the first draw is the same: %s", other[0])
 	}
 }
 
@@ -162,7 +163,7 @@ func TestDrawsAreSpreadEvenly(t *testing.T) {
 	const n = 20000
 	for _, row := range []struct {
 		word, from, to string
-		below          float64 // the median
+		median         float64
 	}{
 		{"log", "1e-4", "1e-1", math.Sqrt(1e-5)},
 		{"uniform", "-3", "5", 1},
@@ -182,7 +183,7 @@ func TestDrawsAreSpreadEvenly(t *testing.T) {
 			if err != nil || x < low || x > high {
 				t.Fatalf("%s: drew %s", row.word, p.Text)
 			}
-			if x < row.below {
+			if x < row.median {
 				below++
 			}
 			mantissa, _, _ := strings.Cut(strings.Trim(strings.TrimLeft(p.Text, "-0."), "0"), "e")
@@ -193,7 +194,7 @@ func TestDrawsAreSpreadEvenly(t *testing.T) {
 			}
 		}
 		if math.Abs(float64(below)/n-0.5) > 0.02 || digits > 4 {
-			t.Errorf("%s %s..%s: %d of %d below %v, %d digits", row.word, row.from, row.to, below, n, row.below, digits)
+			t.Errorf("%s %s..%s: %d of %d draws are below the median %v; up to %d digits", row.word, row.from, row.to, below, n, row.median, digits)
 		}
 	}
 }
@@ -204,24 +205,24 @@ func TestSampleDrawsAndProblems(t *testing.T) {
 		want     []string
 	}{
 		{"few values", "sample: {n: 9, params: {a: [x], b: int 1..2}}", []string{"jobs.yaml:1:9: skipped 7 of 9 draws: they repeat earlier draws", "a=x b=1", "a=x b=2"}},
-		{"crosswise", "{matrix: {seed: [1, 2]}, sample: {n: 1, params: {a: [x]}}}", []string{"seed=1 a=x", "seed=2 a=x"}},
+		{"combined with a matrix", "{matrix: {seed: [1, 2]}, sample: {n: 1, params: {a: [x]}}}", []string{"seed=1 a=x", "seed=2 a=x"}},
 		{"no n", "sample: {params: {a: [x]}}", []string{"jobs.yaml:1:9: sample has no n; add n: 20"}},
 		{"no params", "sample: {n: 2}", []string{`jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},
 		{"flat", "sample: {n: 2, lr: log 1..2}", []string{`jobs.yaml:1:16: unknown key "lr" in sample; put drawn parameters under params: {lr: …}`, `jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},
 		{"seed", "sample: {n: 2, seed: 3, params: {a: [x]}}", []string{`jobs.yaml:1:16: unknown key "seed" in sample; to seed the draws, write rng; parameters go under params`}},
 		{"wrong n", "sample: {n: many, rng: 0.5, params: {a: [x]}}", []string{`jobs.yaml:1:13: sample: n: "many" is not a number`, `jobs.yaml:1:24: sample: rng: "0.5" is not a whole number`}},
-		{"a plain word", "sample: {n: 2, params: {a: x}}", []string{`jobs.yaml:1:28: sample: "x" is not a distribution for a; write "log 1e-4..1e-1", "uniform 0.1..0.9", "int 2..8" or a list`}},
-		{"Ray's words", "sample: {n: 2, params: {a: 'tune.loguniform(1e-4, 1e-1)', b: 'randint(2, 8)'}}", []string{
+		{"not a distribution", "sample: {n: 2, params: {a: x}}", []string{`jobs.yaml:1:28: sample: "x" is not a distribution for a; write "log 1e-4..1e-1", "uniform 0.1..0.9", "int 2..8" or a list`}},
+		{"Ray's functions", "sample: {n: 2, params: {a: 'tune.loguniform(1e-4, 1e-1)', b: 'randint(2, 8)'}}", []string{
 			`jobs.yaml:1:28: sample: "tune.loguniform(1e-4, 1e-1)" is not a distribution for a; write "log 1e-4..1e-1"`,
 			`jobs.yaml:1:62: sample: "randint(2, 8)" is not a distribution for b; write "int 2..8"`}},
-		{"Optuna's and W&B's words", `sample: {n: 2, params: {a: 'trial.suggest_int("w", 1, 64, log=True)', b: 'suggest_float("x", 0, 0.5, step=0.05)', c: 'suggest_int("w", 1, 9, log=False)', d: 'quniform(0, 1, 0.1)', e: 'qloguniform(16, 256, 8)', f: 'lograndint(1, 65)'}}`, []string{
+		{"Optuna's and W&B's functions", `sample: {n: 2, params: {a: 'trial.suggest_int("w", 1, 64, log=True)', b: 'suggest_float("x", 0, 0.5, step=0.05)', c: 'suggest_int("w", 1, 9, log=False)', d: 'quniform(0, 1, 0.1)', e: 'qloguniform(16, 256, 8)', f: 'lograndint(1, 65)'}}`, []string{
 			`jobs.yaml:1:28: sample: "trial.suggest_int(\"w\", 1, 64, log=True)" is not a distribution for a; write "log 1..64..1"`,
 			`jobs.yaml:1:74: sample: "suggest_float(\"x\", 0, 0.5, step=0.05)" is not a distribution for b; write "uniform 0..0.5..0.05"`,
 			`jobs.yaml:1:118: sample: "suggest_int(\"w\", 1, 9, log=False)" is not a distribution for c; write "int 1..9"`,
 			`jobs.yaml:1:158: sample: "quniform(0, 1, 0.1)" is not a distribution for d; write "uniform 0..1..0.1"`,
 			`jobs.yaml:1:184: sample: "qloguniform(16, 256, 8)" is not a distribution for e; write "log 16..256..8"`,
 			`jobs.yaml:1:214: sample: "lograndint(1, 65)" is not a distribution for f; write "log 1..64..1"`}},
-		{"steps that miss", "sample: {n: 2, params: {a: int 0..10..3, b: log 4..68..8, c: log 0..64..1, d: int 0..1..0.5, e: uniform 1..0..0.1, f: int 0..9..0, g: log 1e-4..1..1e-4, h: int 1..2..3..4, i: normal 0±0, j: lognormal 0±100, k: normal 0±1..x, l: log 1..9..-1}}", []string{
+		{"invalid steps and deviations", "sample: {n: 2, params: {a: int 0..10..3, b: log 4..68..8, c: log 0..64..1, d: int 0..1..0.5, e: uniform 1..0..0.1, f: int 0..9..0, g: log 1e-4..1..1e-4, h: int 1..2..3..4, i: normal 0±0, j: lognormal 0±100, k: normal 0±1..x, l: log 1..9..-1}}", []string{
 			`jobs.yaml:1:28: sample: a: range "0..10..3" never reaches its end; try 0..9..3, or list the values`,
 			`jobs.yaml:1:45: sample: b: log needs values above half the step (8), not 4; start at 8, or write uniform`,
 			`jobs.yaml:1:62: sample: c: log needs values above half the step (1), not 0; start at 1, or write uniform`,
@@ -239,13 +240,13 @@ func TestSampleDrawsAndProblems(t *testing.T) {
 		{"reversed", "sample: {n: 2, params: {a: int 8..2, b: uniform 1..0}}", []string{
 			"jobs.yaml:1:28: sample: a: range 8..2 is reversed; write int 2..8", "jobs.yaml:1:41: sample: b: range 1..0 is reversed or empty; write uniform 0..1"}},
 		{"not whole", "sample: {n: 2, params: {a: int 0.1..2}}", []string{"jobs.yaml:1:28: sample: a: 0.1..2 is not a range of whole numbers; write int 2..8, or uniform for other numbers"}},
-		{"all integers there are", "sample: {n: 1, params: {a: int -9223372036854775808..9223372036854775807}}", []string{"a=-7127634247631648161"}},
+		{"all 64-bit integers", "sample: {n: 1, params: {a: int -9223372036854775808..9223372036854775807}}", []string{"a=-7127634247631648161"}},
 	} {
 		t.Run(row.name, func(t *testing.T) { check(t, expansions(t, row.in), row.want...) })
 	}
 }
 
-func TestGivenParametersReplaceThoseOfTheFile(t *testing.T) {
+func TestGivenParametersOverrideFile(t *testing.T) {
 	const file = `{matrix: {data: [a, b], seed: [1, 2], include: [{data: b, seed: 2, extra: 5}, {data: c, seed: 9}]}, params: {out: "runs/{data}", lr: 0.1}}`
 	const zip = `zip: {model: [r, v], lr: [1, 2]}`
 	for _, row := range []struct {
@@ -258,15 +259,15 @@ func TestGivenParametersReplaceThoseOfTheFile(t *testing.T) {
 		{"a parameter", "params: {lr: 0.1, out: 'r/{lr}'}", []string{"lr=1e-3"}, []string{"lr=1e-3 out=r/1e-3"}},
 		{"a parameter becomes an axis", "{matrix: {a: [1, 2]}, params: {lr: 0.1, out: 'r/{lr}'}}", []string{"lr=1,2"}, []string{"a=1 lr=1 out=r/1", "a=1 lr=2 out=r/2", "a=2 lr=1 out=r/1", "a=2 lr=2 out=r/2"}},
 		{"derived", "{matrix: {a: [1, 2]}, params: {out: 'r/{a}'}}", []string{"out=q{a}"}, []string{"a=1 out=q1", "a=2 out=q2"}},
-		{"of a group", zip, []string{"lr=5"}, []string{"lr=5 model=r", "lr=5 model=v"}},
-		{"what is then the same is there once", "zip: {model: [r, r, v], lr: [1, 2, 3]}", []string{"lr=5"}, []string{"lr=5 model=r", "lr=5 model=v"}},
-		{"all of a group", zip, []string{"lr=5", "model=x"}, []string{"model=x lr=5"}},
+		{"one of a zip group", zip, []string{"lr=5"}, []string{"lr=5 model=r", "lr=5 model=v"}},
+		{"duplicates are removed", "zip: {model: [r, r, v], lr: [1, 2, 3]}", []string{"lr=5"}, []string{"lr=5 model=r", "lr=5 model=v"}},
+		{"all of a zip group", zip, []string{"lr=5", "model=x"}, []string{"model=x lr=5"}},
 		{"of a sample", "sample: {n: 3, params: {lr: log 1..9, d: [x]}}", []string{"lr=5"}, []string{"lr=5 d=x"}},
-		{"several of a group", zip, []string{"lr=5,6"}, []string{`-p lr=5,6: "lr" varies together with other parameters of zip; set it to a single value`}},
-		{"of an entry", "matrix: {a: [1], include: [{a: 1, b: 2}]}", []string{"b=3"}, []string{"a=1 b=3"}},
-		{"nothing left", "matrix: {include: [{a: 1}, {a: 2}], exclude: [], b: [1]}", []string{"a=3,4"}, []string{
+		{"several values for one of a zip group", zip, []string{"lr=5,6"}, []string{`-p lr=5,6: "lr" varies together with other parameters of zip; set it to a single value`}},
+		{"of an include entry", "matrix: {a: [1], include: [{a: 1, b: 2}]}", []string{"b=3"}, []string{"a=1 b=3"}},
+		{"several values, only in include", "matrix: {include: [{a: 1}, {a: 2}], exclude: [], b: [1]}", []string{"a=3,4"}, []string{
 			"jobs.yaml:1:24: -p a=3,4: only include entries set a; set it to a single value", "jobs.yaml:1:32: -p a=3,4: only include entries set a; set it to a single value"}},
-		{"nothing left of exclude", "matrix: {a: [1, 2], exclude: [{a: 2}]}", []string{"a=2"}, []string{"jobs.yaml:1:30: -p and exclude remove every job of this matrix"}},
+		{"exclude removes all jobs", "matrix: {a: [1, 2], exclude: [{a: 2}]}", []string{"a=2"}, []string{"jobs.yaml:1:30: -p and exclude remove every job of this matrix"}},
 		{"unknown", "params: {lr: 0.1, seed: 1}", []string{"sed=2", "zebra=1"}, []string{`-p sed=2: no job has a parameter "sed"; did you mean "seed"?`, `-p zebra=1: no job has a parameter "zebra"; parameters: lr, seed`}},
 		{"none", "{}", []string{"a=1"}, []string{`-p a=1: no job has a parameter "a"; these jobs have no parameters: add matrix or params`}},
 		{"empty", "params: {a: 1}", []string{"a="}, []string{"a="}},
@@ -275,7 +276,7 @@ func TestGivenParametersReplaceThoseOfTheFile(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := expansions(t, row.in, row.given...)
-			if len(row.want) > 0 && row.want[len(row.want)-1] == "-p" { // later problems follow from this one
+			if len(row.want) > 0 && row.want[len(row.want)-1] == "-p" { // later problems are consequences of the first
 				got, row.want = got[:1], row.want[:1]
 			}
 			check(t, got, row.want...)
@@ -297,7 +298,7 @@ func FuzzGiven(f *testing.F) {
 	})
 }
 
-// FuzzDraw checks that a draw is either refused with a reason, or draws numbers from low to high.
+// FuzzDraw checks that a draw is invalid, or returns finite numbers, the largest one for the largest bits.
 func FuzzDraw(f *testing.F) {
 	for _, s := range []string{"log 1..64..1", "int 64..1024..64", "uniform -0.5..0.5..0.05", "log 1e-4..1e-1", "normal 0±1..0.5", "lognormal -4+-1", "int 08..64..8", "uniform 0...5"} {
 		f.Add(s, uint64(1<<63+12345))
@@ -308,7 +309,7 @@ func FuzzDraw(f *testing.F) {
 			return
 		}
 		if err != nil {
-			t.Fatalf("%q: a draw and %v", text, err)
+			t.Fatalf("%q: got a draw and the error %v", text, err)
 		}
 		last := math.Inf(-1)
 		for _, b := range []uint64{0, bits, math.MaxUint64} {

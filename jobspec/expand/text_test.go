@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestParsesVariables(t *testing.T) {
+func TestVariablesAreReplaced(t *testing.T) {
 	sc := Scope{Params: []string{"seed", "lr", "model"}, Known: AtStart, Where: "run"}
 	v := &Values{
 		Params:  []*Param{{Name: "seed", Text: "007", Tag: "!!int"}, {Name: "lr", Text: "1e-5", Tag: "!!float"}, {Name: "model", Text: "a b", Tag: "!!str"}},
@@ -20,9 +20,9 @@ func TestParsesVariables(t *testing.T) {
 		{"quoted", "{model:q} {seed:q}", "'a b' 007"},
 		{"number formats", "{seed:03d} {seed:d} {lr:.2f} {lr:e} {attempt:02d}", "007 7 0.00 1.000000e-05 02"},
 		{"run time", "{uni_id} {attempt} {gpu_list} {gpu} {ngpus} {port} {started}", "u 2 0,3 0 2 4711 20261121-140500"},
-		{"places", "{name} {work_dir} {config} {log}", "job /w /w/c.yaml /w/l.log"},
+		{"paths", "{name} {work_dir} {config} {log}", "job /w /w/c.yaml /w/l.log"},
 		{"doubled", "{{seed}} {{lr:q}} {{sedes}}", "{seed} {lr:q} {{sedes}}"},
-		{"doubled and refused without", "{{seeds}}", "{seeds}"},
+		{"doubled braces around a misspelled variable", "{{seeds}}", "{seeds}"},
 		{"shell", "${seed} ${HOME:-x} ${{seed}} $((1+1))", "${seed} ${HOME:-x} ${{seed}} $((1+1))"},
 		{"braces of other tools", "{} {a,b} {1..9} }} {print $1} { seed } {a b}", "{} {a,b} {1..9} }} {print $1} { seed } {a b}"},
 		{"JSON", `{"seed": {seed}, "o": {"lr": {lr}}}`, `{"seed": 007, "o": {"lr": 1e-5}}`},
@@ -31,10 +31,10 @@ func TestParsesVariables(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			text, _, bad := sc.parse(test.in)
 			if len(bad) > 0 {
-				t.Fatalf("refused: %v", *bad[0])
+				t.Fatalf("refused %v", *bad[0])
 			}
 			if got := text.Render(v); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
+				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}

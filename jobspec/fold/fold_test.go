@@ -16,7 +16,7 @@ import (
 	"gpurun/jobspec/fold"
 )
 
-// expanded loads the file written for a table, and returns what each of its jobs does.
+// expanded folds jobs into a job file and loads it. It returns the file, and what each of its jobs runs.
 func expanded(t *testing.T, jobs []fold.Job) (text string, got []string) {
 	t.Helper()
 	text = fold.Write(fold.Fold(jobs))
@@ -63,7 +63,7 @@ func quotes(list []string) (out []string) {
 	return out
 }
 
-// does returns what a job does, in the form that expanded returns.
+// does returns what a job runs, in the form that expanded returns.
 func does(j fold.Job) string {
 	s := ""
 	for _, c := range j.Run {
@@ -226,7 +226,7 @@ func TestFoldedTextIsShort(t *testing.T) {
 			if text := fold.Write(fold.Fold(jobs)); text != "jobs:"+c.want {
 				t.Errorf("got %s\nwant %s", text, c.want)
 			}
-			if !strings.Contains(c.want, "log:") { // expanded does not compare logs
+			if !strings.Contains(c.want, "log:") { // same does not compare logs
 				same(t, jobs)
 			}
 		})
@@ -259,9 +259,9 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-// In a loop of random steps, jobs wait for those of earlier steps of the same turn, and for no jobs
-// that the launcher did not wait for.
-func TestNeedsOfLoops(t *testing.T) {
+// A launcher loops over random steps. Each job must wait for earlier steps of the same iteration, and
+// only for jobs that the launcher waited for.
+func TestLoopStepsBecomeNeeds(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		var list []*fold.Command
@@ -301,7 +301,7 @@ func TestNeedsOfLoops(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		job := map[string][2]int{} // of each command, and its place there
+		job := map[string][2]int{} // by command: its job, and its index in the job
 		for i := range b.Jobs {
 			for k, c := range b.Commands(&b.Jobs[i]) {
 				job[c] = [2]int{i, k}
@@ -328,7 +328,7 @@ func TestNeedsOfLoops(t *testing.T) {
 				before := i[0] == k[0] && i[1] < k[1] || needs[k[0]][i[0]] || b.Jobs[i[0]].Queue >= 0 && b.Jobs[i[0]].Queue == b.Jobs[k[0]].Queue && i[0] < k[0]
 				want := phase[x] < phase[y] && (turn[x] < 0 || turn[y] < 0 || turn[x] == turn[y]) && a.Run[0][1] != c.Run[0][1]
 				if want && !before || before && phase[x] >= phase[y] && !strings.Contains(all, "waits for all") && !strings.Contains(all, "in a queue") {
-					t.Fatalf("seed %d: %s before %s: %v\n%s\n%s", seed, text1(a), text1(c), before, text, all)
+					t.Fatalf("seed %d: %s runs before %s: %v, want %v\n%s\n%s", seed, text1(a), text1(c), before, want, text, all)
 				}
 			}
 		}

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// The words of a line, joined again, must mean the same to the shell. Literal words have no quotes.
-func TestJoinedWordsMeanTheSame(t *testing.T) {
+// Words must split a line so that its words, joined again, mean the same to the shell. Raw words, shown
+// in braces here, keep their quotes.
+func TestWordsAreLiteralOrRaw(t *testing.T) {
 	for line, want := range map[string]string{
 		`python train.py --lr 0.1`:                `python train.py --lr 0.1`,
 		`A=1 "x" 'y z' "p $q" ~/d a*b > log 2>&1`: `{A=1} x y z {"p $q"} {~/d} {a*b} {>} log {2>&1}`,

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// With thousands of globs on both sides, the cost must be about one match each, not one per pair.
+// With a thousand globs of jobs and of inputs, each input may cost only a few matches, not one per job.
 func TestManyGlobsTakeLinearTime(t *testing.T) {
 	m := newProducers()
 	const n = 1000
@@ -18,7 +18,7 @@ func TestManyGlobsTakeLinearTime(t *testing.T) {
 		"/w/ckpt/7/last.pt": 7, "/w/ckpt/7/last.bin": -1, "/w/ckpt/70/*.pt": 70, "/w/data/8/*.bin": n + 8, "/w/data/*/x.bin": n, "/w/b/x.txt": 2 * n,
 	} {
 		if by, ok := m.of(path); by != want || ok != (want >= 0) {
-			t.Errorf("%s is made by %d, want %d", path, by, want)
+			t.Errorf("%s is created by job %d, want %d", path, by, want)
 		}
 	}
 	m.spent = 0
@@ -27,6 +27,6 @@ func TestManyGlobsTakeLinearTime(t *testing.T) {
 		m.of(fmt.Sprintf("/w/data/%d/*.new", i))
 	}
 	if m.spent > 4*n {
-		t.Errorf("%d matches for %d paths", m.spent, 2*n)
+		t.Errorf("%d matches for %d paths, want at most %d", m.spent, 2*n, 4*n)
 	}
 }

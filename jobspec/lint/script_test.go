@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// found lists findings by name, with "?" for warnings.
+// found lists the names of the findings, with "?" for warnings.
 func found(r scriptReport) string {
 	var names []string
 	for _, f := range r.Findings {
@@ -72,10 +72,10 @@ func TestCheckScriptFindings(t *testing.T) {
 		{"unset", "unset CUDA_VISIBLE_DEVICES; python a.py", "pinned?"},
 		{"within bash -c", "bash -c 'CUDA_VISIBLE_DEVICES=2 python a.py'", "pinned"},
 		{"within a substitution", "x=$(CUDA_VISIBLE_DEVICES=2 python a.py)", "pinned"},
-		{"circle", "a=$b; b=$a; CUDA_VISIBLE_DEVICES=$a python a.py", "pinned"},
+		{"circular variables", "a=$b; b=$a; CUDA_VISIBLE_DEVICES=$a python a.py", "pinned"},
 
 		{"device", "python a.py --device cuda:3", "pinned"},
-		{"device that it has", "python a.py --device cuda:0 --x=cuda:1", ""},
+		{"granted device", "python a.py --device cuda:0 --x=cuda:1", ""},
 		{"device joined", "python a.py --device=cuda:2", "pinned"},
 		{"device of a parameter", "python a.py --device cuda:{device}", "pinned"},
 		{"device of the host", "python a.py --device cuda:{gpu_list}", "pinned?"},
@@ -84,7 +84,7 @@ func TestCheckScriptFindings(t *testing.T) {
 		{"device that is echoed", "echo cuda:3", ""},
 		{"gpu", "python a.py --gpu 2", "pinned"},
 		{"gpu joined", "python a.py --gpu=5", "pinned"},
-		{"gpu that it has", "python a.py --gpu 1 --gpu_ids 0,1", ""},
+		{"granted gpu", "python a.py --gpu 1 --gpu_ids 0,1", ""},
 		{"gpu ids", "python a.py --gpu_ids 0,1,2", "pinned"},
 		{"gpu ids apart", "python a.py --gpu_ids 0 1 2 --lr 3", "pinned"},
 		{"gpu of a loop", "for g in 0 1 2 3; do python a.py --gpu $g & done; wait", "pinned"},
@@ -121,7 +121,7 @@ func TestCheckScriptFindings(t *testing.T) {
 		{"waited for one by one", "for s in 1 2; do python a.py & p+=($!); done; for q in ${p[@]}; do wait $q; done", ""},
 		{"waited for in batches", "for s in 1 2 3; do python a.py & ((s%2)) || wait; done", ""},
 		{"watched", "gpustat -i > gpu.log &\npython a.py", ""},
-		{"and no background", "a && b || c; d 2>&1 | tee log; e &> log", ""},
+		{"no background", "a && b || c; d 2>&1 | tee log; e &> log", ""},
 		{"waited for in a trap", "trap 'wait' EXIT; python a.py &", ""},
 
 		{"docker -d", "docker run -d image", "detached"},
@@ -132,12 +132,12 @@ func TestCheckScriptFindings(t *testing.T) {
 		{"tmux -ds", "tmux new-session -ds a 'python a.py'", "detached"},
 		{"screen", "screen -dmS a python a.py", "detached"},
 		{"screen apart", "screen -S a -d -m python a.py", "detached"},
-		{"screen that stays", "screen -D -m python a.py", ""},
+		{"screen in the foreground", "screen -D -m python a.py", ""},
 		{"sbatch", "sbatch job.sh", "detached"},
 		{"sbatch waits", "sbatch --wait job.sh", ""},
 		{"qsub", "qsub job.sh", "detached"},
 		{"tsp", "tsp -L a python a.py -f x", "detached"},
-		{"tsp that stays", "tsp -nf python a.py; tsp; tsp -S 4; tsp -k 3", ""},
+		{"tsp in the foreground", "tsp -nf python a.py; tsp; tsp -S 4; tsp -k 3", ""},
 		{"tsp waited for", "tsp python a.py; tsp -w", ""},
 		{"gbatch", "gbatch --gpus 1 python a.py", "detached"},
 		{"gbatch that does nothing", "gbatch --dry-run python a.py; gbatch new x; gbatch", ""},
@@ -164,11 +164,11 @@ func TestCheckScriptFindings(t *testing.T) {
 		{"options", "python a.py {flags}", ""},
 		{"several numbers", "python a.py --w {widths} {shift}", "unquoted? unquoted?"},
 		{"empty value", "python a.py --y {y} --z 1", "unquoted?"},
-		{"empty value that stays or leaves nothing out", `python a.py --y "{y}" --y={y} {y} --y x{y}; {y}`, ""},
+		{"empty value that shifts no arguments", `python a.py --y "{y}" --y={y} {y} --y x{y}; {y}`, ""},
 		{"option or none", "python a.py --v {amp}", ""},
 		{"command of a parameter", "{prompt} --x", ""},
 		{"loop over a parameter", "for p in {prompt}; do echo $p; done", ""},
-		{"no shell", "python a.py (", ""},
+		{"invalid shell syntax", "python a.py (", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestCheckScriptFindings(t *testing.T) {
 	}
 }
 
-func TestScriptsOfACommandAreFound(t *testing.T) {
+func TestScriptsInCommandAreFound(t *testing.T) {
 	tests := []struct{ script, want string }{
 		{"bash run.sh 1", "run.sh"},
 		{"sh -e sub/run.sh", "sub/run.sh"},
@@ -213,11 +213,11 @@ torch.cuda.set_device(0)
 `
 	r := checkPython(text, scriptJob{GPUs: 1})
 	if found(r) != "pinned? pinned?" || r.Findings[0].Line != 3 || r.Findings[1].Line != 6 {
-		t.Errorf("%+v", r.Findings)
+		t.Errorf("got %+v, want warnings in lines 3 and 6", r.Findings)
 	}
 }
 
-// Deep nesting makes a parser recurse, and ambiguity makes it parse twice. If this takes
+// Deep nesting makes the parser recurse, and ambiguous syntax makes it parse twice. If that takes
 // exponential time, the test times out.
 func TestDeepNestingDoesNotHang(t *testing.T) {
 	for _, unit := range []string{"(", "((", "$((", "$(", "`", "\"$(", "{ ", "[[ ", "if x; then ", "${x:-", "a=$b$b;b=$c$c;c=$d$d;", "<<E\n", "for x in ", "case x in ", "\\`", "<(", "$(( ( "} {
@@ -247,7 +247,7 @@ func FuzzScript(f *testing.F) {
 		checkPython(text, job)
 		for _, f := range r.Findings {
 			if f.Lint == "" || f.Text == "" || f.Line < 1 {
-				t.Errorf("%+v", f)
+				t.Errorf("incomplete finding %+v", f)
 			}
 		}
 	})

@@ -41,10 +41,10 @@ func FuzzServiceOf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, url string) {
 		service, address, err := ServiceOf(url)
 		if err == nil && (service == "" || address == "") || err != nil && address != "" {
-			t.Errorf("%q: %q, %q, %v", url, service, address, err)
+			t.Errorf("%q: got service %q, address %q, %v", url, service, address, err)
 		}
 		if again, same, err := ServiceOf(service + "+" + address); err == nil && service != Mail && (again != service || same != address) {
-			t.Errorf("%q: %s %q, named %s %q", url, service, address, again, same)
+			t.Errorf("%q is %s at %q, but with the service named, it is %s at %q", url, service, address, again, same)
 		}
 		n := Notify{URL: url}
 		n.label()

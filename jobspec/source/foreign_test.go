@@ -6,8 +6,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// The hint for another tool's key must contain the user's own value.
-func TestHintForForeignKeyKeepsItsValue(t *testing.T) {
+// The hint for a key of another tool must use the value in the file where that is possible.
+func TestForeignHintKeepsValue(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"time: 12:00:00", "timeout: 12h"},
 		{"time: 1-12:00:00", "timeout: 1d12h"},

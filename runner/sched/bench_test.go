@@ -22,8 +22,8 @@ func waitingBatch(w *world, n int) {
 	}
 }
 
-// BenchmarkStep takes one job through a busy run on eight GPUs while many others wait: its end, the
-// reading of its GPU, the next job's grant, its start. The cost of a Step must not grow with the
+// BenchmarkStep replaces one job after another on eight busy GPUs while many jobs wait: a job ends, its
+// GPU is read and granted to the next job, which starts. The cost of a Step must not grow with the
 // number of waiting jobs.
 func BenchmarkStep(b *testing.B) {
 	for _, n := range []int{100, 10_000, 1_000_000} {
@@ -89,7 +89,7 @@ func drive(w *world, ev Event, steps *int) []string {
 	return live
 }
 
-// BenchmarkWaiting measures a poll while many jobs wait for GPUs held by others.
+// BenchmarkWaiting measures a poll while many jobs wait for GPUs that other users hold.
 func BenchmarkWaiting(b *testing.B) {
 	for _, n := range []int{100, 10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
@@ -112,7 +112,7 @@ func BenchmarkWaiting(b *testing.B) {
 	}
 }
 
-// BenchmarkNew measures the cost of a run before its first job, with all jobs up to date.
+// BenchmarkNew measures a run in which all jobs are up to date.
 func BenchmarkNew(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {

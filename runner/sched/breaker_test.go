@@ -17,22 +17,22 @@ func TestBreakerHoldsGroupAfterFailures(t *testing.T) {
 		play func(b *breaker)
 		want bool
 	}{
-		"too few failures":               {func(b *breaker) {}, false},
-		"the same error on two GPUs":     {func(b *breaker) { b.failed(group, limit, missing, on(1), elsewhere) }, true},
-		"different errors":               {func(b *breaker) { b.failed(group, limit, torch, on(1), elsewhere) }, false},
-		"another group":                  {func(b *breaker) { b.failed(8, limit, missing, on(1), elsewhere) }, false},
-		"one GPU, and there are others":  {func(b *breaker) { b.failed(group, limit, missing, on(0), elsewhere) }, false},
-		"one GPU, and there is no other": {func(b *breaker) { b.failed(group, limit, missing, on(0), nowhere) }, true},
+		"too few failures":           {func(b *breaker) {}, false},
+		"the same error on two GPUs": {func(b *breaker) { b.failed(group, limit, missing, on(1), elsewhere) }, true},
+		"different errors":           {func(b *breaker) { b.failed(group, limit, torch, on(1), elsewhere) }, false},
+		"another group":              {func(b *breaker) { b.failed(8, limit, missing, on(1), elsewhere) }, false},
+		"one GPU, others exist":      {func(b *breaker) { b.failed(group, limit, missing, on(0), elsewhere) }, false},
+		"the only GPU":               {func(b *breaker) { b.failed(group, limit, missing, on(0), nowhere) }, true},
 		"one GPU, twice as many failures": {func(b *breaker) {
 			for range 3 {
 				b.failed(group, limit, missing, on(0), elsewhere)
 			}
 		}, true},
-		"a success before": {func(b *breaker) {
+		"an earlier success": {func(b *breaker) {
 			b.succeeded(group)
 			b.failed(group, limit, missing, on(1), elsewhere)
 		}, false},
-		"a retry asked for": {func(b *breaker) {
+		"after forget": {func(b *breaker) {
 			b.forget(group)
 			b.failed(group, limit, missing, on(1), elsewhere)
 		}, false},
@@ -41,18 +41,18 @@ func TestBreakerHoldsGroupAfterFailures(t *testing.T) {
 		b.failed(group, limit, missing, on(0), nowhere)
 		row.play(b)
 		if got := b.holds(group) != nil; got != row.want {
-			t.Errorf("%s: held is %v, want %v", name, got, row.want)
+			t.Errorf("%s: the group is held: %v, want %v", name, got, row.want)
 		}
 		if len(b.held) > 0 != row.want {
-			t.Errorf("%s: groups %v are listed as held", name, b.held)
+			t.Errorf("%s: the groups %v are listed as held, want any: %v", name, b.held, row.want)
 		}
 		if released := b.succeeded(group); released != row.want || b.holds(group) != nil || len(b.held) > 0 {
-			t.Errorf("%s: a success releases: %v, want %v; still held: %v", name, released, row.want, b.held)
+			t.Errorf("%s: a success releases the group: %v, want %v; still held: %v", name, released, row.want, b.held)
 		}
 	}
 }
 
-// A group whose failures were all on one GPU is tried on others first.
+// A group whose failures were all on one GPU must be tried on other GPUs before it is held.
 func TestBreakerTriesOtherGPUsFirst(t *testing.T) {
 	b, fl, both := &breaker{}, state.Failure{Line: "no such file"}, []gpu.UUID{uuid(0), uuid(1)}
 	elsewhere := func([]gpu.UUID) bool { return true }
@@ -72,17 +72,17 @@ func TestFailuresThatCountForTheBreaker(t *testing.T) {
 		grows bool
 		want  bool
 	}{
-		"exit 1 at once":                {state.Fact{ErrorType: state.ErrExit, Seconds: 3}, false, true},
-		"exit 1 after an hour":          {state.Fact{ErrorType: state.ErrExit, Seconds: 3600}, false, false},
-		"a success":                     {state.Fact{Seconds: 3}, false, false},
-		"a lost attempt":                {state.Fact{ErrorType: state.ErrLost}, false, false},
-		"out of memory":                 {state.Fact{ErrorType: state.ErrOOM}, false, true},
-		"out of memory, asks for more":  {state.Fact{ErrorType: state.ErrOOM}, true, false},
-		"out of memory, not its fault":  {state.Fact{ErrorType: state.ErrOOM, Uncharged: "a neighbor took it"}, false, false},
-		"exit 1, which retries do grow": {state.Fact{ErrorType: state.ErrExit}, true, true},
+		"exit 1 after seconds":         {state.Fact{ErrorType: state.ErrExit, Seconds: 3}, false, true},
+		"exit 1 after an hour":         {state.Fact{ErrorType: state.ErrExit, Seconds: 3600}, false, false},
+		"a success":                    {state.Fact{Seconds: 3}, false, false},
+		"a lost attempt":               {state.Fact{ErrorType: state.ErrLost}, false, false},
+		"out of memory":                {state.Fact{ErrorType: state.ErrOOM}, false, true},
+		"out of memory, retries grow":  {state.Fact{ErrorType: state.ErrOOM}, true, false},
+		"out of memory, not its fault": {state.Fact{ErrorType: state.ErrOOM, Uncharged: "a neighbor took it"}, false, false},
+		"exit 1, retries grow":         {state.Fact{ErrorType: state.ErrExit}, true, true},
 	} {
 		if got := telling(row.f, row.grows); got != row.want {
-			t.Errorf("%s: %v, want %v", name, got, row.want)
+			t.Errorf("%s: counts: %v, want %v", name, got, row.want)
 		}
 	}
 }

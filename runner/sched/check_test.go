@@ -11,8 +11,8 @@ import (
 	"gpurun/state"
 )
 
-// check verifies the invariants that hold between two Steps. Tests call it after each Step. Once
-// jobs have been reopened, a running job may have jobs before it that it did not wait for.
+// check verifies the invariants that hold between two Steps. Tests call it after each Step. Once jobs
+// have been reopened, a running job may follow jobs that it did not wait for.
 func (c *Core) check(reopened bool) error {
 	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(reopened), c.checkJobs(reopened), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkUsage(), c.checkMoves(), c.checkStanding(), c.checkPruning())
 }
@@ -35,7 +35,7 @@ func (c *Core) checkCounts() error {
 	return nil
 }
 
-// checkLive compares what live attempts hold with the totals.
+// checkLive compares the totals with the sums over live attempts.
 func (c *Core) checkLive() error {
 	n, onGPUs, asked, queued, beyond := 0, 0, 0, 0, gpu.HostResources{}
 	own := map[int32]int16{}
@@ -68,11 +68,11 @@ func (c *Core) checkLive() error {
 		return fmt.Errorf("%d live, %d by id, %d prepared, %d open", n, len(c.live.byID), c.counts[preparing], len(c.h.Open))
 	}
 	if l := &c.live; beyond != l.reserved || onGPUs != l.onGPUs || asked != l.asked || queued != l.queued {
-		return fmt.Errorf("cores and memory %v/%v, on GPUs %d/%d, asked %d/%d, queued %d/%d", l.reserved, beyond, l.onGPUs, onGPUs, l.asked, asked, l.queued, queued)
+		return fmt.Errorf("cores and memory %v/%v, on GPUs %d/%d, being looked up %d/%d, queued %d/%d", l.reserved, beyond, l.onGPUs, onGPUs, l.asked, asked, l.queued, queued)
 	}
 	for i := range c.jobs {
 		if c.jobs[i].own != own[int32(i)] {
-			return fmt.Errorf("%s has %d attempts, counted %d", c.name(int32(i)), own[int32(i)], c.jobs[i].own)
+			return fmt.Errorf("%s has %d live attempts, counted %d", c.name(int32(i)), own[int32(i)], c.jobs[i].own)
 		}
 	}
 	return errors.Join(c.checkPools(), c.checkLimits())
@@ -88,7 +88,7 @@ func (c *Core) checkPools() error {
 	}
 	for name, n := range c.pools.inUse {
 		if n != used[name] || !adopted && n > c.poolSize(name) {
-			return fmt.Errorf("%d of pool %s are counted of %d, %d are in use", n, name, c.poolSize(name), used[name])
+			return fmt.Errorf("pool %s counts %d units in use, want %d; its size is %d", name, n, used[name], c.poolSize(name))
 		}
 	}
 	return nil
@@ -113,8 +113,8 @@ func (c *Core) checkLimits() error {
 	return nil
 }
 
-// checkHands checks that the claim of an ended attempt is kept only for an attempt being prepared,
-// or in a hand-over that a job waits for.
+// checkHands checks that the claim of an ended attempt is kept only for an attempt that is being
+// prepared, or in a hand-over that a job waits for.
 func (c *Core) checkHands() error {
 	for _, h := range c.hands {
 		if h.claim == "" && !h.open || h.claim != "" && (c.live.byID[h.claim] != nil || c.finished && h.until == 0) {
@@ -128,7 +128,7 @@ func (c *Core) checkHands() error {
 			passes = passes || a.uniID == "" && slices.Contains(a.grant.UUIDs, h.id)
 		}
 		if !passes {
-			return fmt.Errorf("the claim of %s on %s is kept for nothing", h.claim, h.id)
+			return fmt.Errorf("the claim of %s on %s is kept without a successor", h.claim, h.id)
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (c *Core) checkGPUs() error {
 			}
 		}
 		if spec := c.spec(a.job); len(a.grant.UUIDs) < spec.Request.Min || len(a.grant.UUIDs) > max(spec.Request.Max, spec.Request.Min) {
-			return fmt.Errorf("%s was given %d GPUs, asks for %d to %d", a.name, len(a.grant.UUIDs), spec.Request.Min, spec.Request.Max)
+			return fmt.Errorf("%s was granted %d GPUs, but requests %d to %d", a.name, len(a.grant.UUIDs), spec.Request.Min, spec.Request.Max)
 		}
 	}
 	for _, d := range c.pool.Devices() {
@@ -181,7 +181,7 @@ func (c *Core) checkGPUs() error {
 	return nil
 }
 
-// checkGathering checks that a GPU is gathered once, for a waiting job or for one being prepared on
+// checkGathering checks that a GPU is gathered only once, for a job that waits or is being prepared on
 // it.
 func (c *Core) checkGathering() error {
 	g := &c.gathering
@@ -194,18 +194,18 @@ func (c *Core) checkGathering() error {
 		case seen[h.id]:
 			return fmt.Errorf("%s is gathered twice", h.id)
 		case !slices.Contains(g.IDs, h.id) && !slices.Contains(c.live.unclaimed(), h.id) && !c.refill && !c.finished:
-			return fmt.Errorf("%s is gathered for nothing", h.id)
+			return fmt.Errorf("%s is gathered, but no job needs it", h.id)
 		}
 		seen[h.id] = seen[h.id] || !h.over
 	}
 	if w := c.waiter.id; (g.On || len(g.IDs) > 0) && (w < 0 || !g.On || len(g.IDs) > c.request(w).Min) {
-		return fmt.Errorf("%d GPUs are gathered for %d", len(g.IDs), w)
+		return fmt.Errorf("%d GPUs are gathered for job %d", len(g.IDs), w)
 	}
 	return nil
 }
 
-// checkQueues checks that a queue has at most one live attempt, and that no earlier job in it
-// remains.
+// checkQueues checks that a queue has at most one live attempt, and that the queue has no earlier
+// unfinished job.
 func (c *Core) checkQueues(reopened bool) error {
 	for q := range c.queues {
 		busy, adopted := 0, false
@@ -220,7 +220,7 @@ func (c *Core) checkQueues(reopened bool) error {
 			}
 		}
 		if busy > 1 && !adopted {
-			return fmt.Errorf("queue %q: %d running", c.b.Queues[q], busy)
+			return fmt.Errorf("queue %q: %d jobs are running", c.b.Queues[q], busy)
 		}
 	}
 	return nil
@@ -235,7 +235,7 @@ func (c *Core) checkHeld() error {
 			continue
 		}
 		if n++; g.worked || g.hold.count < c.b.Settings.Breaker || !slices.Contains(c.breaker.held, key) {
-			return fmt.Errorf("a group is held: %+v", g.hold)
+			return fmt.Errorf("a group is held without enough failures, after a success, or unlisted: %+v", g.hold)
 		}
 	}
 	if n != len(c.breaker.held) {
@@ -249,14 +249,14 @@ func (c *Core) checkHeld() error {
 func (c *Core) checkMoves() error {
 	for i, m := range c.moves {
 		if j := &c.jobs[m.job]; j.phase != pending && !j.phase.over() && j.phase != held || j.own > 0 {
-			return fmt.Errorf("%s is in a move and %s, with %d attempts", c.name(m.job), j.phase.public(), j.own)
+			return fmt.Errorf("%s is being moved, but is %s with %d attempts", c.name(m.job), j.phase.public(), j.own)
 		}
 		if m.least < 1 || m.least < c.spec(m.job).Request.Min || len(m.ids) < m.least || len(m.ids) > c.spec(m.job).Request.Max || c.now.Boot >= m.began+handOverFor {
-			return fmt.Errorf("%s: %+v at %v", c.name(m.job), m, c.now.Boot)
+			return fmt.Errorf("%s: invalid move %+v at %v", c.name(m.job), m, c.now.Boot)
 		}
 		for _, a := range c.live.all {
 			if both := shared(a.grant.UUIDs, m.ids[:m.least]); both != "" && !a.adopted {
-				return fmt.Errorf("%s waits for %s, which %s has", c.name(m.job), both, a.name)
+				return fmt.Errorf("%s waits for %s, which %s holds", c.name(m.job), both, a.name)
 			}
 		}
 		for _, h := range c.hands {
@@ -266,7 +266,7 @@ func (c *Core) checkMoves() error {
 		}
 		for _, o := range c.moves[:i] {
 			if both := shared(o.ids, m.ids); both != "" || o.job == m.job {
-				return fmt.Errorf("%s and %s wait for %s", c.name(o.job), c.name(m.job), both)
+				return fmt.Errorf("both %s and %s wait for %s", c.name(o.job), c.name(m.job), both)
 			}
 		}
 	}
@@ -288,13 +288,13 @@ func (c *Core) checkHealth() error {
 	h := &c.health
 	for id, m := range h.jobs {
 		if m.excused > maxExcused+1 || m.away && len(m.on) == 0 {
-			return fmt.Errorf("%s: %+v", c.name(id), *m)
+			return fmt.Errorf("%s is excused too often, or must move away from no device: %+v", c.name(id), *m)
 		}
 	}
 	for i, r := range h.series {
 		again := slices.ContainsFunc(h.series[:i], func(o *series) bool { return o.id == r.id })
 		if again || len(r.deaths) == 0 || len(r.deaths) > maxDeaths {
-			return fmt.Errorf("%d deaths on %s", len(r.deaths), r.id)
+			return fmt.Errorf("%d deaths are listed on %s, or it is listed twice", len(r.deaths), r.id)
 		}
 	}
 	for _, id := range h.resting {
@@ -329,7 +329,7 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	}
 	active := j.phase == preparing || j.phase == running
 	if active != (j.own > 0) {
-		return fmt.Errorf("it has %d live attempts", j.own)
+		return fmt.Errorf("the job has %d live attempts", j.own)
 	}
 	unmet, bad, adopted := 0, false, false
 	for _, n := range c.b.Jobs[id].Needs {
@@ -346,28 +346,28 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 		adopted = adopted || a.job == id && a.adopted
 	}
 	if !j.phase.over() && !adopted && !j.gone && !c.finished && (unmet != int(j.unmet) || bad != j.bad) {
-		return fmt.Errorf("%d needs are left, counted %d; bad %v, counted %v", unmet, j.unmet, bad, j.bad)
+		return fmt.Errorf("the job has %d unmet needs, counted %d; bad needs: %v, counted %v", unmet, j.unmet, bad, j.bad)
 	}
 	when := c.spec(id).When
 	met := unmet == 0 && (when == jobspec.Always || bad == (when == jobspec.OnFailure))
 	if (j.phase == ready || active && !adopted && !j.gone && !reopened) && !met {
-		return fmt.Errorf("it may run although its needs do not allow it")
+		return fmt.Errorf("the job may run although its needs do not allow it")
 	}
 	heldNeed := slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })
 	switch isHeld := c.isHeld(id); {
 	case isHeld && (j.phase == pending || j.phase == ready || j.phase == waiting), heldNeed && j.phase == pending && !c.anyway(id):
-		return fmt.Errorf("it is not held, but its group is: %v, or a need is: %v", isHeld, heldNeed)
+		return fmt.Errorf("the job is not held; its group is held: %v, a need is held: %v", isHeld, heldNeed)
 	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && c.exceedsAllocation(id) == nil && !c.health.exhausted(id):
-		return fmt.Errorf("it is held for no reason")
+		return fmt.Errorf("the job is held for no reason")
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && !j.paused && c.turn(id) && !c.moving(id) {
-		return fmt.Errorf("it waits for nothing")
+		return fmt.Errorf("the job is pending for no reason")
 	}
 	return nil
 }
 
-// checkPruning checks that the points in memory are those in the ledger, so that the next run
-// decides the same, and that no job that should be pruned continues.
+// checkPruning checks that the points in memory are those in the ledger, so that the next run makes the
+// same decisions, and that no job continues that should be pruned.
 func (c *Core) checkPruning() error {
 	if !c.begun {
 		return nil
@@ -390,44 +390,43 @@ func (c *Core) checkPruning() error {
 			}
 		}
 		if got := c.pruning.curves[id]; len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
-			return fmt.Errorf("%s has reported %v, by the ledger %v", c.name(id), got, want)
+			return fmt.Errorf("%s has the points %v, but in the ledger %v", c.name(id), got, want)
 		}
 	}
 	for _, a := range c.live.all {
 		if !c.opts.NoPrune && !c.finished && !a.queued && a.stop == "" && a.job >= 0 && c.h.Open[a.uniID] != nil && !c.h.Open[a.uniID].Start.NoPrune && len(c.h.Open[a.uniID].Points) > 0 && !c.jobs[a.job].gone && c.behind(a) != "" {
-			return fmt.Errorf("%s goes on although %s", a.name, c.behind(a))
+			return fmt.Errorf("%s continues although %s", a.name, c.behind(a))
 		}
 	}
 	return nil
 }
 
-// checkStanding checks that jobs waiting in a cluster's queue are held exactly if they are paused,
-// and are withdrawn exactly if they would not be submitted now, and that the cluster has the
-// limits.
+// checkStanding checks the jobs in the queue of a cluster: exactly the paused ones are held there, and
+// those that would not be submitted now are withdrawn. The cluster must also know the limits.
 func (c *Core) checkStanding() error {
 	if !c.begun {
 		return nil
 	}
 	if c.opts.Queues && (c.limit != Limit{max(c.b.Settings.MaxConcurrent, 0), c.b.Settings.MaxGPUs}) {
-		return fmt.Errorf("the cluster was told %+v", c.limit)
+		return fmt.Errorf("the cluster has the limits %+v", c.limit)
 	}
 	for _, a := range c.live.all {
 		if !a.queued || a.stop != "" || c.finished {
 			continue
 		}
 		if is := c.paused || a.job >= 0 && c.jobs[a.job].paused; !a.withdrawn && (c.unstartable(a) || a.onHold != is) {
-			return fmt.Errorf("%s waits, held: %v, paused: %v, unstartable: %v", a.name, a.onHold, is, c.unstartable(a))
+			return fmt.Errorf("%s is queued; held: %v, paused: %v, must be withdrawn: %v", a.name, a.onHold, is, c.unstartable(a))
 		}
 	}
 	return nil
 }
 
-// checkUsage checks that a ready job requests what is known now.
+// checkUsage checks that a ready job requests what the current usage statistics give.
 func (c *Core) checkUsage() error {
 	for i := range c.jobs {
 		id := int32(i)
 		if c.jobs[i].phase == ready && c.jobs[i].class.req != c.request(id) {
-			return fmt.Errorf("%s is ready for %+v, but asks for %+v", c.name(id), c.jobs[i].class.req, c.request(id))
+			return fmt.Errorf("%s is ready with the request %+v, want %+v", c.name(id), c.jobs[i].class.req, c.request(id))
 		}
 	}
 	return nil

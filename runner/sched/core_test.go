@@ -24,16 +24,16 @@ func TestJobsWaitForTheirNeeds(t *testing.T) {
 	w.exit("c", Ended{})
 	w.exit("sum", Ended{})
 	if w.done == nil || w.core.Snapshot(w.now).Counts[state.Succeeded] != 4 {
-		t.Fatalf("got %+v", w.core.Snapshot(w.now))
+		t.Fatalf("got %+v, want 4 jobs succeeded", w.core.Snapshot(w.now))
 	}
 	w.open()
 	w.send(Began{})
 	if w.done == nil || w.core.Snapshot(w.now).Counts[state.UpToDate] != 4 {
-		t.Fatalf("got %+v", w.core.Snapshot(w.now))
+		t.Fatalf("in the next run: got %+v, want 4 jobs up to date", w.core.Snapshot(w.now))
 	}
 }
 
-// Without GPUs, jobs that need some fail, unless the engine grants them.
+// On a host without GPUs, jobs that need GPUs fail, unless the engine provides GPUs elsewhere.
 func TestGPUJobsFailWithoutGPUs(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
 		w := newWorld(t)
@@ -47,13 +47,12 @@ func TestGPUJobsFailWithoutGPUs(t *testing.T) {
 			want = state.Succeeded
 		}
 		if w.done == nil || w.core.Snapshot(w.now).Counts[want] != 1 {
-			t.Errorf("elsewhere %v: got %+v, want it %s", elsewhere, w.core.Snapshot(w.now).Counts, want)
+			t.Errorf("elsewhere %v: got %+v, want the job %s", elsewhere, w.core.Snapshot(w.now).Counts, want)
 		}
 	}
 }
 
-// In a chain of a hundred thousand jobs, the first fails, and all others must be blocked within one
-// Step.
+// When the first job of a chain of 100,000 fails, one Step must block all others.
 func TestLongChainIsBlockedInOneStep(t *testing.T) {
 	w := newWorld(t)
 	const n = 100_000
@@ -76,7 +75,7 @@ func TestLongChainIsBlockedInOneStep(t *testing.T) {
 	}
 }
 
-// Identical jobs in two files each count in their own ledger.
+// Each file has its own ledger, so an identical job in another file must not count.
 func TestIdenticalJobsOfTwoFilesAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	w.b.Files = append(w.b.Files, jobspec.File{Path: "other.yaml"})

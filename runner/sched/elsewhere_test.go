@@ -8,8 +8,8 @@ import (
 	"gpurun/state"
 )
 
-// After running out of memory, a job requests more from the cluster, but no more than its largest
-// GPU has.
+// After an out-of-memory failure, a job requests more memory from the cluster, but at most what its
+// largest GPU has.
 func TestOOMJobRequestsMoreOnCluster(t *testing.T) {
 	w := newWorld(t)
 	w.opts.Elsewhere, w.opts.Queues, w.opts.Largest = true, true, 40*gpu.GiB
@@ -33,12 +33,12 @@ func TestOOMJobRequestsMoreOnCluster(t *testing.T) {
 			}
 		}
 		if host := w.core.memory(0); start.Memory != step.gpu || host != step.host {
-			t.Errorf("after %v it asks for %v and %v, want %v and %v", step.end.Cause, start.Memory, host, step.gpu, step.host)
+			t.Errorf("after %v, the job requests %v of GPU memory and %v of host memory, want %v and %v", step.end.Cause, start.Memory, host, step.gpu, step.host)
 		}
 	}
 }
 
-// The node's readings of its GPUs are in the ledger.
+// The node reads the GPUs of its jobs. The end must record the peaks that it read.
 func TestPeaksReadByNodeAreRecorded(t *testing.T) {
 	w := newCluster(t)
 	w.open()
@@ -46,6 +46,6 @@ func TestPeaksReadByNodeAreRecorded(t *testing.T) {
 	w.exit("a", Ended{End: state.End{Peaks: []gpu.Peak{{Used: 3, Total: 10}, {Used: 8, Total: 10}}, Readings: 4}})
 	end := w.ledger[len(w.ledger)-1].Fact
 	if end.PeakMemory != 8 || end.PeakReadings != 4 || len(end.PeakEach) != 2 || end.PeakEach[0] != 3 {
-		t.Errorf("the end is %+v", end)
+		t.Errorf("got the end %+v", end)
 	}
 }

@@ -27,9 +27,9 @@ func TestOutcomeOfEachEnd(t *testing.T) {
 		{"exit 3", "", Ended{End: state.End{ExitCode: 3}}, result{state.Failed, state.ErrExit, state.CauseExit, ""}},
 		{"killed by the kernel for memory", "", Ended{Cause: HostMemory, End: state.End{ExitCode: -1, Signal: "SIGKILL"}}, result{state.OOM, state.ErrOOM, state.CauseOOMHost, ""}},
 		{"script says abnormal_exit", "", Ended{Failed: "its script reported abnormal_exit"}, result{state.Failed, state.ErrExit, state.CauseExit, "its script reported abnormal_exit"}},
-		{"gave way", state.WhyPreempted, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Interrupted, "", state.CausePreempted, ""}},
+		{"preempted", state.WhyPreempted, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Interrupted, "", state.CausePreempted, ""}},
 		{"resized", state.WhyResize, Ended{}, result{state.Interrupted, "", state.CauseResized, ""}},
-		{"on another GPU", state.WhyStray, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Failed, state.ErrStray, state.CauseStrayGPU, "it used a GPU that was not assigned to it"}},
+		{"used another GPU", state.WhyStray, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Failed, state.ErrStray, state.CauseStrayGPU, "it used a GPU that was not assigned to it"}},
 		{"signal", "", Ended{End: state.End{ExitCode: -1, Signal: "SIGSEGV"}}, result{state.Failed, state.ErrSignal, state.CauseSignal, ""}},
 		{"out of memory", "", Ended{Cause: GPUMemory, End: state.End{ExitCode: 1}}, result{state.OOM, state.ErrOOM, state.CauseOOMGPU, ""}},
 		{"killed for memory", "", Ended{Cause: GPUMemory, End: state.End{ExitCode: -1, Signal: "SIGKILL"}}, result{state.OOM, state.ErrOOM, state.CauseOOMGPU, ""}},
@@ -44,10 +44,10 @@ func TestOutcomeOfEachEnd(t *testing.T) {
 		{"interrupted, exit 0", state.WhyInterrupted, Ended{}, result{state.Interrupted, "", state.CauseInterrupted, ""}},
 		{"interrupted and lost", state.WhyInterrupted, Ended{End: state.End{Lost: true}}, result{state.Interrupted, "", state.CauseInterrupted, ""}},
 		{"fail-fast, signal", state.WhyFailFast, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Interrupted, "", state.CauseFailFast, ""}},
-		{"off a GPU", state.WhyGPU, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Interrupted, "", state.CauseGPUTaken, ""}},
+		{"GPU taken", state.WhyGPU, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Interrupted, "", state.CauseGPUTaken, ""}},
 		{"timeout, exit 0", state.WhyTimeout, Ended{}, result{state.Timeout, state.ErrTimeout, state.CauseTimeout, ""}},
 		{"timeout, out of memory", state.WhyTimeout, Ended{Cause: GPUMemory}, result{state.Timeout, state.ErrTimeout, state.CauseTimeout, ""}},
-		{"left something behind", state.WhyLeftOver, Ended{}, result{state.Succeeded, "", "", ""}},
+		{"left processes to stop", state.WhyLeftOver, Ended{}, result{state.Succeeded, "", "", ""}},
 		{"left its work running", "", Ended{End: state.End{LeftRunning: "sleep 4711 was still running"}}, result{state.Failed, state.ErrLeftRunning, state.CauseLeftRunning, "sleep 4711 was still running"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestOutcomeOfEachEnd(t *testing.T) {
 	}
 }
 
-// A recorded reason to stop determines every later end, even if the attempt had already ended on
-// its own.
+// Once a reason to stop is recorded, it decides every later end. An end before that keeps its own
+// outcome only if it is known that the attempt ended by itself.
 func TestRecordedStopDecidesTheEnd(t *testing.T) {
 	at := time.Unix(1000, 0)
 	a := &attempt{stopping: stopping{stop: state.WhyInterrupted, stopAt: at}}
@@ -70,12 +70,12 @@ func TestRecordedStopDecidesTheEnd(t *testing.T) {
 		end  Ended
 		want string
 	}{
-		{"after it", Ended{End: state.End{At: at.Add(1)}}, state.WhyInterrupted},
+		{"after the stop", Ended{End: state.End{At: at.Add(1)}}, state.WhyInterrupted},
 		{"in the same instant", Ended{End: state.End{At: at}}, state.WhyInterrupted},
-		{"before it", Ended{End: state.End{At: at.Add(-1)}}, ""},
-		{"before it, by another's signal", Ended{End: state.End{At: at.Add(-1), Why: state.WhyTimeout}}, state.WhyInterrupted},
-		{"before it, and nobody knows how", Ended{End: state.End{At: at.Add(-1), Lost: true}}, state.WhyInterrupted},
-		{"nobody knows when", Ended{}, state.WhyInterrupted},
+		{"before the stop", Ended{End: state.End{At: at.Add(-1)}}, ""},
+		{"before it, stopped for another reason", Ended{End: state.End{At: at.Add(-1), Why: state.WhyTimeout}}, state.WhyInterrupted},
+		{"before it, but lost", Ended{End: state.End{At: at.Add(-1), Lost: true}}, state.WhyInterrupted},
+		{"at an unknown time", Ended{}, state.WhyInterrupted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := a.stopped(tt.end); got != tt.want {
@@ -84,11 +84,11 @@ func TestRecordedStopDecidesTheEnd(t *testing.T) {
 		})
 	}
 	if got := (&attempt{stopping: stopping{stop: state.WhyCancelled}}).stopped(Ended{End: state.End{At: at}}); got != state.WhyCancelled {
-		t.Errorf("of an earlier run's stop: %q", got)
+		t.Errorf("for a stop by an earlier run: got %q, want %q", got, state.WhyCancelled)
 	}
 }
 
-// Only some failures are retried, and the rest have a reason although a retry is left.
+// If a failure is not retried although a retry is left, the end must record why.
 func TestWhichFailuresAreRetried(t *testing.T) {
 	exit := func(n int) state.Fact { return state.Fact{ErrorType: state.ErrExit, ExitCode: &n} }
 	oom, code := state.Fact{ErrorType: state.ErrOOM}, 75
@@ -101,13 +101,13 @@ func TestWhichFailuresAreRetried(t *testing.T) {
 		left  bool
 		why   string
 	}{
-		{"none by default", jobspec.Retry{}, 1, exit(1), unknown, false, ""},
-		{"first of two", jobspec.Retry{Max: 2}, 1, exit(1), unknown, true, ""},
-		{"third of two", jobspec.Retry{Max: 2}, 3, exit(1), unknown, false, ""},
-		{"without end", jobspec.Retry{Max: -1}, 1e6, exit(1), unknown, true, ""},
+		{"no retries by default", jobspec.Retry{}, 1, exit(1), unknown, false, ""},
+		{"first failure, two retries", jobspec.Retry{Max: 2}, 1, exit(1), unknown, true, ""},
+		{"third failure, two retries", jobspec.Retry{Max: 2}, 3, exit(1), unknown, false, ""},
+		{"unlimited retries", jobspec.Retry{Max: -1}, 1e6, exit(1), unknown, true, ""},
 		{"not found", jobspec.Retry{Max: -1}, 1, exit(127), unknown, true, "exit 127 means that a command could not be run; retry: {on: [127]} retries it anyway"},
 		{"not executable", jobspec.Retry{Max: -1}, 1, exit(126), unknown, true, "exit 126 means that a command could not be run; retry: {on: [126]} retries it anyway"},
-		{"not found, and none left", jobspec.Retry{}, 1, exit(127), unknown, false, ""},
+		{"not found, no retry left", jobspec.Retry{}, 1, exit(127), unknown, false, ""},
 		{"not found, by its kind", jobspec.Retry{Max: 1, On: []string{"exit"}}, 1, exit(127), unknown, true, "exit 127 means that a command could not be run; retry: {on: [127]} retries it anyway"},
 		{"not found, by its code", jobspec.Retry{Max: 1, On: []string{"oom", "127"}}, 1, exit(127), unknown, true, ""},
 		{"code in on", jobspec.Retry{Max: 1, On: []string{"75", "oom"}}, 1, exit(75), unknown, true, ""},
@@ -126,7 +126,7 @@ func TestWhichFailuresAreRetried(t *testing.T) {
 			w.open()
 			w.core.jobs[0].failures = tt.n - 1
 			if left, why := w.core.retries(0), w.core.noRetry(0, &tt.fact, tt.fault); left != tt.left || why != tt.why {
-				t.Errorf("got %v, %q, want %v, %q", left, why, tt.left, tt.why)
+				t.Errorf("got a retry left: %v, why not: %q; want %v, %q", left, why, tt.left, tt.why)
 			}
 		})
 	}
@@ -141,8 +141,8 @@ func TestRetryPauseGrows(t *testing.T) {
 	}
 }
 
-// All times in the ledger are in UTC, whatever the time zone of the process that recorded an end.
-func TestEndIsInUTC(t *testing.T) {
+// Times in the ledger must be in UTC, whatever time zone the engine reports.
+func TestEndTimeIsUTC(t *testing.T) {
 	at := time.Unix(1000, 0)
 	f := (&attempt{}).end(Ended{End: state.End{At: at.In(time.FixedZone("", 8*60*60))}}, Now{})
 	if f.Time != at.UTC() {
@@ -150,8 +150,8 @@ func TestEndIsInUTC(t *testing.T) {
 	}
 }
 
-// The view shows the memory of an attempt's processes summed over its GPUs. Its end records the
-// maximum on a single GPU.
+// The view shows the memory in use, summed over the GPUs of an attempt. The end records the peak on a
+// single GPU.
 func TestPeakMemoryIsOfASingleGPU(t *testing.T) {
 	w := newWorld(t)
 	w.gpus(2, 24*gpu.GiB)
@@ -166,7 +166,7 @@ func TestPeakMemoryIsOfASingleGPU(t *testing.T) {
 		w.send(s)
 	}
 	if _, got := w.core.Snapshot(w.now).Jobs[0].Attempt.Memory(); got != 2*gpu.GiB {
-		t.Errorf("got %v in use, want what the last reading said", got)
+		t.Errorf("got %v in use, want 2 GiB as in the last reading", got)
 	}
 	w.exit("a", Ended{})
 	if got := w.ledger[len(w.ledger)-1].Fact.PeakMemory; got != 7*gpu.GiB {
@@ -188,16 +188,16 @@ func TestSnapshotShowsEarliestRetries(t *testing.T) {
 	}
 	views := w.core.Snapshot(w.now).In(state.Waiting)
 	if len(views) != maxWaiting {
-		t.Fatalf("got %d, want %d", len(views), maxWaiting)
+		t.Fatalf("got %d waiting jobs, want %d", len(views), maxWaiting)
 	}
 	for i, v := range views {
 		if want := w.now.Wall.Add(time.Duration(i+1) * time.Second); !v.Wait.Until.Equal(want) {
-			t.Errorf("got %v at %d, want %v", v.Wait.Until, i, want)
+			t.Errorf("retry %d is at %v, want %v", i, v.Wait.Until, want)
 		}
 	}
 }
 
-// Another user who starts a process every few seconds must not flood the warnings, nor the reason
+// Another user may start a process every few seconds. That must not flood the warnings, nor the reason
 // of an out-of-memory failure.
 func TestManyNewcomersDoNotFloodWarnings(t *testing.T) {
 	w := newWorld(t)
@@ -220,11 +220,11 @@ func TestManyNewcomersDoNotFloodWarnings(t *testing.T) {
 		w.send(s)
 	}
 	if warnings != maxNewcomerWarnings+1 {
-		t.Errorf("%d warnings", warnings)
+		t.Errorf("got %d warnings, want %d", warnings, maxNewcomerWarnings+1)
 	}
 	w.exit("a", Ended{Cause: GPUMemory, End: state.End{ExitCode: 1}})
 	got := w.ledger[len(w.ledger)-1].Fact.Reason
 	if !strings.Contains(got, "alice's python (pid 299, 199 MiB)") || !strings.HasSuffix(got, "and 13 more") {
-		t.Errorf("got %q", got)
+		t.Errorf("got the reason %q", got)
 	}
 }

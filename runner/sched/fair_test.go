@@ -8,8 +8,8 @@ import (
 	"gpurun/jobspec"
 )
 
-// A run that loses a race for a GPU keeps its place in line, because it has not had its turn.
-func TestLostRaceKeepsThePlace(t *testing.T) {
+// A run that loses the race for a GPU has not had its turn, so it must keep its place in line.
+func TestLostRaceKeepsPlaceInLine(t *testing.T) {
 	w := newWorld(t)
 	w.manual["prepare"] = true
 	w.gpus(1, 24*gpu.GiB)
@@ -33,11 +33,11 @@ func TestLostRaceKeepsThePlace(t *testing.T) {
 	w.send(PrepareFailed{Job: 0, Reason: "a rival", Rival: true})
 	w.wait(10 * time.Second)
 	if !since.Equal(began) {
-		t.Errorf("after a lost race it waits since %v, want %v", since, began)
+		t.Errorf("after a lost race, the run waits since %v, want %v", since, began)
 	}
 	w.send(w.prepared(Prepare{Attempt: 1}))
 	w.wait(2 * time.Second)
 	if !since.Equal(w.now.Wall.Add(-2 * time.Second)) {
-		t.Errorf("with a GPU it waits since %v, want %v", since, w.now.Wall.Add(-2*time.Second))
+		t.Errorf("after it got a GPU, the run waits since %v, want %v", since, w.now.Wall.Add(-2*time.Second))
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"gpurun/state"
 )
 
-// FuzzCore drives a small batch with events chosen by the input: ends of every kind, races, stops,
-// crashes of the runner between any two actions, a failing driver. After every Step, the invariants
-// hold and the live history equals the replayed one. No job runs twice at once, no attempt starts
-// without its fact or ends twice, and once all attempts are allowed to end, the run ends.
+// FuzzCore sends a small batch events chosen by the input: ends of every kind, races, stops, crashes of
+// the runner between any two actions, a failing driver. The invariants must hold after every Step, and
+// the live history must equal the replayed one before every run. No job may run twice at the same time,
+// and no attempt may start without its fact or end twice. Once all attempts end, the run must end.
 func FuzzCore(f *testing.F) {
 	for seed := range 40 {
 		data := make([]byte, 400)
@@ -29,8 +29,8 @@ func FuzzCore(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// Each new run replays the ledger. With a long input, this would exceed the ten seconds
-		// after which the fuzzer assumes a hang.
+		// Each new run replays the ledger. With a long input, this would take more than ten seconds,
+		// which the fuzzer considers a hang.
 		data = data[:min(len(data), 1000)]
 		c := &chaos{world: newWorld(t), data: data, started: map[string]bool{}, stopped: map[string]bool{}}
 		c.chaotic = true
@@ -45,7 +45,7 @@ func FuzzCore(f *testing.F) {
 	})
 }
 
-// chaos is a world in which the input determines the events.
+// chaos is a world whose events are determined by the input.
 type chaos struct {
 	*world
 	data     []byte
@@ -57,7 +57,7 @@ type chaos struct {
 	saved    map[int32]time.Duration // by job: when this run last asked it to save its work
 	gathered map[string]bool         // gathering claims
 	added    int                     // number of jobs added when the file was read again
-	dying    int                     // 1 if the core lacks some facts
+	dying    int                     // 1 if the ledger has facts that the core lacks, or the reverse
 	hung     bool                    // some attempt left its GPUs in an unknown state
 	elastic  bool                    // jobs request one GPU or more
 	away     bool                    // a cluster chooses the GPUs
@@ -135,7 +135,7 @@ func (c *chaos) batch() {
 	}
 }
 
-// learned gives the ledger ends of similar jobs.
+// learned adds ends of similar jobs to the ledger.
 func (c *chaos) learned() {
 	for i := range 2 * state.LearnFrom {
 		uni, at := fmt.Sprint("before.", i), epoch.Add(-time.Hour)
@@ -201,8 +201,8 @@ func (c *chaos) someResize() jobspec.Resize {
 	return jobspec.Resize{Up: 70, Down: 40, Signal: "USR1", Grace: time.Minute, Every: time.Duration(c.pick(3)) * time.Minute}
 }
 
-// begin opens a core with the facts so far, as after a crash, and compares it with one that
-// continues from the live history.
+// begin starts a run from the facts so far, as after a crash. Before, it compares the live history with
+// the replayed one.
 func (c *chaos) begin() {
 	c.compare()
 	c.compact()
@@ -212,7 +212,7 @@ func (c *chaos) begin() {
 	c.send(Began{})
 }
 
-// compare checks that the state of the dead run agrees with its facts.
+// compare checks that the state of the previous run agrees with its facts.
 func (c *chaos) compare() {
 	if c.core == nil || c.dying != 0 {
 		return
@@ -243,29 +243,29 @@ func (c *chaos) watch(a Action) {
 			}
 			c.stopped[f.UniID] = true
 			if f.Why == state.WhyResize && (f.State != state.Interrupted || f.ErrorType != "" || f.Uncharged != "") {
-				c.t.Fatalf("a resize is a failure: %+v", f)
+				c.t.Fatalf("a resize is recorded as a failure: %+v", f)
 			}
 			if f.Uncharged != "" {
 				c.excused[f.Key]++
 			}
 			if c.excused[f.Key] > maxExcused {
-				c.t.Fatalf("%d failures of %s spent no retry", c.excused[f.Key], f.Job)
+				c.t.Fatalf("%d failures of %s spent no retry, want at most %d", c.excused[f.Key], f.Job, maxExcused)
 			}
 		}
 	case Prepare:
 		c.preps = append(c.preps, a)
 		for _, id := range a.Grant.UUIDs {
 			if _, sick := c.core.pool.Quarantined(c.now.Boot, id); sick || slices.Contains(c.core.health.resting, id) {
-				c.t.Fatalf("%s was granted %s, which is quarantined or rests", c.b.Jobs[a.Job].Name, id)
+				c.t.Fatalf("%s was granted %s, which is quarantined or resting", c.b.Jobs[a.Job].Name, id)
 			}
 		}
 	case Gather:
 		if c.gathered[a.UniID] = true; len(a.Grant.UUIDs) != 1 || c.core.waiter.first < 0 {
-			c.t.Fatalf("%v is gathered for %d", a.Grant.UUIDs, c.core.waiter.first)
+			c.t.Fatalf("%v is gathered for job %d", a.Grant.UUIDs, c.core.waiter.first)
 		}
 	case Ungather:
 		if !c.gathered[a.UniID] {
-			c.t.Fatalf("%s is no gathering claim", a.UniID)
+			c.t.Fatalf("%s is ended but is not a gathering claim", a.UniID)
 		}
 		delete(c.gathered, a.UniID)
 	case Read:
@@ -281,17 +281,17 @@ func (c *chaos) watch(a Action) {
 
 func (c *chaos) launched(a Launch) {
 	if !c.started[a.UniID] || c.live[a.UniID] || c.stopped[a.UniID] {
-		c.t.Fatalf("%s launched: started %v, live %v, ended %v", a.UniID, c.started[a.UniID], c.live[a.UniID], c.stopped[a.UniID])
+		c.t.Fatalf("%s launched twice, after its end or without its start: started %v, live %v, ended %v", a.UniID, c.started[a.UniID], c.live[a.UniID], c.stopped[a.UniID])
 	}
 	spec := c.b.Jobs[a.Job].Spec
 	c.does[a.UniID] = []string{"prints", "computes", "rests", "unknown"}[c.pick(4)]
 	for _, cl := range c.claims {
 		if !cl.Gathering && slices.Contains(c.core.live.byID[a.UniID].grant.UUIDs, cl.UUID) && !(cl.Share && spec.Request.Share) && cl.To != c.opts.Run {
-			c.t.Fatalf("%s launched on %s, which alice has claimed", a.UniID, cl.UUID)
+			c.t.Fatalf("%s launched on %s, which another run has claimed", a.UniID, cl.UUID)
 		}
 	}
 	if other := c.beside(a.UniID); other != "" {
-		c.t.Fatalf("%s launched beside %s", a.UniID, other)
+		c.t.Fatalf("%s launched while %s, an attempt of the same job, may be running", a.UniID, other)
 	}
 }
 
@@ -310,7 +310,7 @@ func (c *chaos) beside(uniID string) string {
 func (c *chaos) saves(s Save) {
 	a := c.core.live.byID[s.UniID]
 	if a == nil || !c.live[s.UniID] || a.stop != "" {
-		c.t.Fatalf("%s is asked to save its work", s.UniID)
+		c.t.Fatalf("%s is asked to save its work, but is not running or is being stopped", s.UniID)
 	}
 	spec := c.b.Jobs[a.job].Spec
 	if last, ever := c.saved[a.job]; spec.Resize.Up == 0 || ever && c.now.Boot-last < spec.Resize.Every {
@@ -411,7 +411,7 @@ func (c *chaos) reports() {
 	c.send(ev)
 }
 
-// steer changes a run like a user, other than by stopping it.
+// steer sends the requests of a user, except stops.
 func (c *chaos) steer() {
 	ids := []int{c.pick(len(c.b.Jobs))}
 	switch c.pick(7) {
@@ -446,10 +446,10 @@ func (c *chaos) steer() {
 	}
 }
 
-// reload makes the run read its file again, with jobs added, removed or changed.
+// reload makes the run reread its file, with jobs added, removed or changed.
 func (c *chaos) reload() {
 	if !c.core.Begun() {
-		return // the runner waits for that
+		return // the runner does not reload before that
 	}
 	if c.chance(30) {
 		c.send(Rereading{On: true})
@@ -535,7 +535,7 @@ func (c *chaos) compact() {
 	c.b, c.placed, c.opts.Selected, c.opts.Forced = &b, nil, selected, forced
 }
 
-// resizing makes jobs change their number of GPUs, and answers their actions.
+// resizing sends events that lead to resizes: answers to Save, wishes of other runs, and load.
 func (c *chaos) resizing() {
 	switch uni := c.one(); c.pick(6) {
 	case 0:
@@ -578,7 +578,7 @@ func (c *chaos) resizing() {
 	}
 }
 
-// begins makes an attempt begin, on as many GPUs as it requested if a cluster chooses them.
+// begins makes an attempt begin. On a cluster, it gets up to three of the GPUs that it requested.
 func (c *chaos) begins(uni string, pid int, adopted bool) {
 	ev := Started{UniID: uni, PID: pid, PIDStart: 1}
 	if a := c.core.live.byID[uni]; c.away && a != nil {
@@ -597,7 +597,7 @@ func (c *chaos) somewhere() {
 	}
 }
 
-// byHand runs forget or done between two runs.
+// byHand records gpurun forget or gpurun done between two runs.
 func (c *chaos) byHand(id int) {
 	j := &c.b.Jobs[id]
 	f := state.Fact{Kind: state.KindForget, Time: c.now.Wall, Job: j.Name, Key: j.Key.String()}
@@ -605,7 +605,7 @@ func (c *chaos) byHand(id int) {
 		f.Kind, f.State, f.By = state.KindEnd, state.Succeeded, "done"
 	}
 	c.ledger = append(c.ledger, Record{Job: id, Fact: f})
-	c.dying = 1 // the previous run's core does not have it
+	c.dying = 1 // the core of the previous run does not know this fact
 }
 
 func (c *chaos) answerPrepare() {
@@ -678,7 +678,7 @@ func (c *chaos) stopSomething() {
 			c.send(StopAnnounced{UniID: uni, Why: state.WhyTimeout})
 		}
 	case 7, 8:
-		// For a job that is not selected, its state at the start counts.
+		// A job that is not selected keeps the state that it had at the start.
 		if ids := []int{c.pick(len(c.b.Jobs))}; c.core.jobs[ids[0]].phase == unselected {
 			return
 		} else if c.chance(30) {
@@ -710,7 +710,7 @@ func (c *chaos) elsewhere() {
 	}
 }
 
-// compete simulates the wishes, claims and offers of other runs.
+// compete simulates wishes, claims and offers of other runs.
 func (c *chaos) compete() {
 	c.wishes = nil
 	for n := range c.pick(3) {
@@ -720,7 +720,7 @@ func (c *chaos) compete() {
 			a.UUIDs = append(a.UUIDs, uuid(i))
 		}
 		a.HostResources = gpu.HostResources{CPUs: n % 3, RAM: gpu.Bytes(n%2) * 6 * gpu.GiB}
-		if w.Requests = []gpu.WishRequest{a}; n%4 == 1 { // it has jobs without GPUs
+		if w.Requests = []gpu.WishRequest{a}; n%4 == 1 { // the run also has jobs without GPUs
 			w.HostResources = gpu.HostResources{CPUs: 1, RAM: gpu.GiB}
 			w.Requests = append(w.Requests, gpu.WishRequest{Jobs: 2, HostResources: gpu.HostResources{CPUs: 1}})
 		}
@@ -743,7 +743,7 @@ func (c *chaos) compete() {
 	}
 }
 
-// ail changes the health of a GPU, or adds or lifts a user's quarantine.
+// ail changes the health of a GPU, or adds or lifts quarantines.
 func (c *chaos) ail() {
 	id := uuid(c.pick(len(c.devs)))
 	switch c.pick(6) {
@@ -758,7 +758,7 @@ func (c *chaos) ail() {
 	}
 }
 
-// strange sends events that are late or unrelated to this run.
+// strange sends events that are late, unrelated to this run, or not requested.
 func (c *chaos) strange() {
 	n := c.pick(len(c.b.Jobs))
 	busy := slices.ContainsFunc(c.preps, func(p Prepare) bool { return p.Job == n })
@@ -788,20 +788,20 @@ func (c *chaos) crash() {
 		ev = c.prepared(c.preps[0])
 	} else if uni := c.one(); uni != "" && c.chance(70) {
 		ev = Ended{UniID: uni, End: state.End{ExitCode: c.pick(2)}}
-		delete(c.live, uni) // the runner had still seen it
+		delete(c.live, uni) // the runner has seen the end before it died
 	}
 	actions := c.core.Step(c.now, ev)
 	for _, a := range actions[:c.pick(len(actions)+1)] {
 		c.act(a)
 	}
 	if e, ok := ev.(Ended); ok && !c.stopped[e.UniID] {
-		c.live[e.UniID] = true // only the engine has its end, so it is queried again
+		c.live[e.UniID] = true // its end was not recorded, so the next run asks the engine again
 	}
 	c.dying = 1
 	c.begin()
 }
 
-// calm lets all attempts, and then the run, come to their end.
+// calm removes all obstacles, ends all attempts, and checks that the run then ends.
 func (c *chaos) calm() {
 	c.uses = nil
 	c.fails = ""
@@ -829,7 +829,7 @@ func (c *chaos) calm() {
 	for i := 0; c.done == nil; i++ {
 		switch {
 		case i > 3000:
-			c.t.Fatalf("no end: %+v", c.core.Snapshot(c.now))
+			c.t.Fatalf("the run does not end: %+v", c.core.Snapshot(c.now))
 		case len(c.preps) > 0:
 			p := c.preps[0]
 			c.preps = c.preps[1:]
@@ -841,7 +841,7 @@ func (c *chaos) calm() {
 		case c.wakeAt > 0:
 			c.tick()
 		default:
-			c.t.Fatalf("it waits for nothing: %+v", c.core.Snapshot(c.now))
+			c.t.Fatalf("the run waits, but nothing can happen: %+v", c.core.Snapshot(c.now))
 		}
 		if c.stuck() {
 			return
@@ -850,8 +850,8 @@ func (c *chaos) calm() {
 	c.compare()
 }
 
-// stuck reports whether every GPU is permanently unavailable, because of the user or a process that
-// cannot be ended. Without max_wait, a run then waits forever.
+// stuck reports whether a run waits forever: the user has excluded GPUs, or processes that cannot be
+// ended hold them, and there is no max_wait.
 func (c *chaos) stuck() bool {
 	return c.core.waiter.id >= 0 && (len(c.core.excluded) > 0 || c.hung) && c.b.Settings.MaxWait == 0 && len(c.live) == 0 && len(c.preps) == 0 && len(c.reads) == 0
 }

@@ -6,8 +6,7 @@ import (
 	"gpurun/gpu"
 )
 
-// Hand-overs are asked about by GPU and by whom they are offered to, without a core.
-func TestHandOversOfDevices(t *testing.T) {
+func TestHandOverQueries(t *testing.T) {
 	offer := func(id gpu.UUID, run string) handOver {
 		return handOver{id: id, claim: "u1", open: true, until: 1, dealt: true, turn: gpu.Turn{Run: run, Why: "offered to " + run}}
 	}
@@ -18,16 +17,16 @@ func TestHandOversOfDevices(t *testing.T) {
 		}
 	}
 	if d.offeredTo("b") != "offered to y" || d.offeredTo("d") != "" || d.offeredTo("z") != "" {
-		t.Error("only a GPU that is offered has somebody it is offered to")
+		t.Errorf("got offers %q of b, %q of d, %q of z; want only one of b, to y", d.offeredTo("b"), d.offeredTo("d"), d.offeredTo("z"))
 	}
 	if ids := d.undealt(); len(ids) != 1 || ids[0] != "d" {
 		t.Errorf("got %v to deal, want d: a, b and c are offered, and e was released", ids)
 	}
 	if d.endHandOver([]gpu.UUID{"a", "d"}); d.inHandOver("a") || d.inHandOver("d") || !d.inHandOver("b") || !d.inHandOver("") {
-		t.Error("exactly a and d should be over")
+		t.Error("the hand-overs of a and d must have ended, and no others")
 	}
 	d.closeHandOvers(func(*handOver) bool { return true })
 	if d.inHandOver("") || d.hands[0].claim == "" {
-		t.Error("all should be over, with their claims kept")
+		t.Error("all hand-overs must have ended, with their claims kept")
 	}
 }

@@ -24,7 +24,7 @@ func TestEndsThatMayBeTheGPUsFault(t *testing.T) {
 		{"a crash, as a shell reports it", Ended{End: state.End{ExitCode: 139}}, true},
 		{"an abort, as a shell reports it", Ended{End: state.End{ExitCode: 134}}, true},
 		{"killed", Ended{End: state.End{ExitCode: -1, Signal: "SIGKILL"}}, true},
-		{"asked to end", Ended{End: state.End{ExitCode: -1, Signal: "SIGTERM"}}, false},
+		{"ended by SIGTERM", Ended{End: state.End{ExitCode: -1, Signal: "SIGTERM"}}, false},
 		{"interrupted", Ended{End: state.End{ExitCode: -1, Signal: "SIGINT"}}, false},
 		{"command not found", Ended{End: state.End{ExitCode: 127}}, false},
 		{"lost", Ended{End: state.End{ExitCode: -1, Lost: true}}, true},
@@ -32,7 +32,7 @@ func TestEndsThatMayBeTheGPUsFault(t *testing.T) {
 		{"timeout", Ended{End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyTimeout}}, false},
 		{"stopped", Ended{End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyCancelled}}, false},
 		{"an output is missing", Ended{Failed: "output x missing", Cause: DeviceFault}, true},
-		{"left running", Ended{End: state.End{LeftRunning: "python 7"}}, false},
+		{"left work running", Ended{End: state.End{LeftRunning: "python 7"}}, false},
 	} {
 		h, a := newHealth(), &attempt{uniID: "a.1", grant: gpu.Grant{UUIDs: []gpu.UUID{uuid(0)}}}
 		f := a.end(row.end, Now{Boot: time.Hour, Wall: epoch})
@@ -41,12 +41,12 @@ func TestEndsThatMayBeTheGPUsFault(t *testing.T) {
 		}
 		a.adopted = true
 		if h.symptoms(time.Hour, a, f, row.end).died {
-			t.Errorf("%s: counts for an attempt of an earlier run", row.name)
+			t.Errorf("%s: an attempt of an earlier run counts as well", row.name)
 		}
 	}
 }
 
-// dying simulates attempts on devices, for tests of health.
+// dying simulates attempts on devices to test health.
 type dying struct {
 	health
 	now       time.Duration
@@ -55,7 +55,8 @@ type dying struct {
 
 func (d *dying) another(int32, []gpu.UUID) bool { return d.elsewhere }
 
-// end ends a job's attempt on a GPU after some seconds, and returns why it spends no retry.
+// end ends a job's attempt on a GPU after some seconds. It returns why the end spends no retry, and the
+// devices to read.
 func (d *dying) end(job int32, on int, seconds float64, ev Ended) (excuse string, read []gpu.UUID) {
 	d.now += time.Duration(seconds) * time.Second
 	name := string(rune('a' + job))
@@ -77,28 +78,28 @@ func (d *dying) examined() (quarantineDecision, bool) {
 
 var crash = Ended{End: state.End{ExitCode: -1, Signal: "SIGSEGV"}}
 
-// A device on which several jobs died in a row is quarantined until one of them does better
-// elsewhere.
-func TestDeviceIsConvictedByJobsThatDoBetterElsewhere(t *testing.T) {
+// A device on which several jobs died in a row rests. Once one of the jobs succeeds elsewhere, the device
+// is quarantined.
+func TestDeviceIsQuarantinedOnceItsJobsSucceedElsewhere(t *testing.T) {
 	d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
 	for job := range int32(suspectAfter) {
 		if _, convicted := d.examined(); convicted || len(d.resting) > 0 {
-			t.Fatalf("after %d deaths, it is convicted: %v, or rests: %v", job, convicted, d.resting)
+			t.Fatalf("after %d deaths: convicted %v, resting %v; want neither", job, convicted, d.resting)
 		}
 		if excuse, _ := d.end(job, 0, 3, crash); excuse != "GPU 0 may be at fault" {
-			t.Errorf("job %d is excused by %q", job, excuse)
+			t.Errorf("job %d is excused because %q", job, excuse)
 		}
 	}
 	if _, convicted := d.examined(); convicted || len(d.resting) != 1 || d.resting[0] != uuid(0) {
-		t.Fatalf("after %d deaths, it is convicted: %v, or does not rest: %v", suspectAfter, convicted, d.resting)
+		t.Fatalf("after %d deaths: convicted %v, resting %v; want only GPU 0 resting", suspectAfter, convicted, d.resting)
 	}
 	d.end(0, 1, 3, Ended{})
 	v, convicted := d.examined()
 	if !convicted || v.id != uuid(0) || v.why != "3 attempts of 3 jobs in a row died on it" || len(v.charged) > 0 || v.evidence[1] != "a then succeeded on GPU 1" {
-		t.Errorf("convicted: %v, %+v", convicted, v)
+		t.Errorf("after a success elsewhere: convicted %v, %+v", convicted, v)
 	}
 	if _, again := d.examined(); again || len(d.resting) > 0 {
-		t.Errorf("convicted again: %v, rests: %v", again, d.resting)
+		t.Errorf("after the conviction: convicted again %v, resting %v", again, d.resting)
 	}
 }
 
@@ -111,8 +112,8 @@ func TestHealthyDeviceIsNotQuarantined(t *testing.T) {
 			d.end(2, 0, 3, crash)
 			d.end(3, 0, 3, crash)
 		},
-		"they ran long": func(d *dying) { d.end(0, 0, 90, crash); d.end(1, 0, 90, crash); d.end(2, 0, 90, crash) },
-		"they died elsewhere": func(d *dying) {
+		"the jobs ran long": func(d *dying) { d.end(0, 0, 90, crash); d.end(1, 0, 90, crash); d.end(2, 0, 90, crash) },
+		"a job died elsewhere too": func(d *dying) {
 			d.end(0, 1, 3, crash)
 			d.end(0, 0, 3, crash)
 			d.end(1, 0, 3, crash)
@@ -134,13 +135,13 @@ func TestHealthyDeviceIsNotQuarantined(t *testing.T) {
 		d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
 		play(d)
 		if v, convicted := d.examined(); convicted || len(d.resting) > 0 {
-			t.Errorf("%s: %+v, rests: %v", name, v, d.resting)
+			t.Errorf("%s: got the decision %+v, resting %v; want neither", name, v, d.resting)
 		}
 	}
 }
 
-// A CUDA error names the device: the next reading decides, and the job moves to another one. If it
-// dies with such an error on two devices, the job is at fault.
+// A CUDA error blames the device: the job moves to another one, and the next full reading decides. If a
+// job dies with such an error on two devices, the job is at fault.
 func TestSignatureBlamesTheDevice(t *testing.T) {
 	cuda := Ended{Cause: DeviceFault, End: state.End{ExitCode: 1}}
 	seen := func(d *dying, x int) gpu.Observation {
@@ -148,43 +149,42 @@ func TestSignatureBlamesTheDevice(t *testing.T) {
 	}
 	d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
 	if excuse, read := d.end(0, 0, 3, cuda); excuse == "" || len(read) != 1 || read[0] != uuid(0) || d.avoid(0) == "" {
-		t.Errorf("excused by %q, reads %q, avoids %q", excuse, read, d.avoid(0))
+		t.Errorf("after a CUDA error: excused because %q, reads %q, avoids %q", excuse, read, d.avoid(0))
 	}
 	if found, _ := d.observe(d.now, seen(d, 0), true); found != nil {
-		t.Errorf("a quick reading convicts: %+v", found)
+		t.Errorf("after a quick reading: got %+v, want no decision", found)
 	}
 	if found, _ := d.observe(d.now, seen(d, 0), false); len(found) != 1 || found[0].id != uuid(0) {
-		t.Errorf("the next reading finds %+v", found)
+		t.Errorf("after a full reading: got %+v, want GPU 0 quarantined", found)
 	}
 	if excuse, _ := d.end(0, 1, 3, cuda); excuse != "" {
-		t.Errorf("the second device excuses: %q", excuse)
+		t.Errorf("a death on a second device is excused because %q", excuse)
 	}
 	d = &dying{health: newHealth(), now: time.Hour, elsewhere: true}
 	d.end(0, 0, 3, cuda)
 	if found, cleared := d.observe(d.now, seen(d, gpu.Contained), false); found != nil || len(cleared) != 1 || d.avoid(0) != "" {
-		t.Errorf("a contained error: found %+v, cleared %v, avoids %q", found, cleared, d.avoid(0))
+		t.Errorf("after a contained error: got %+v, cleared %v, avoids %q", found, cleared, d.avoid(0))
 	}
 }
 
-func TestJobIsExcusedAFewTimes(t *testing.T) {
+func TestJobIsExcusedOnlyAFewTimes(t *testing.T) {
 	d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
 	for i := range maxExcused {
-		d.end(9, i, 3, crash) // other jobs died there, too
+		d.end(9, i, 3, crash) // another job died there first
 		if excuse, _ := d.end(0, i, 3, crash); excuse == "" {
 			t.Errorf("death %d is not excused", i+1)
 		}
 	}
 	d.end(9, 7, 3, crash)
 	if excuse, _ := d.end(0, 7, 3, crash); excuse != "" || d.exhausted(0) {
-		t.Errorf("death %d is excused by %q; exhausted: %v", maxExcused+1, excuse, d.exhausted(0))
+		t.Errorf("death %d: excused because %q, exhausted %v; want neither", maxExcused+1, excuse, d.exhausted(0))
 	}
 	if d.excuse(0) || !d.exhausted(0) {
-		t.Error("one more excuse is granted")
+		t.Error("the job is excused once more")
 	}
 }
 
-// A job whose last failure spent no retry would have been retried, so the run and the ledger both
-// leave it pending.
+// A job whose last failure spent no retry would have been retried, so it is pending, not failed.
 func TestJobWithUnchargedFailureIsPending(t *testing.T) {
 	w := newWorld(t)
 	w.job("a", "true", jobspec.Spec{}, "")
@@ -193,7 +193,7 @@ func TestJobWithUnchargedFailureIsPending(t *testing.T) {
 		h.SetRun(0, state.Fact{Kind: state.KindRun, Time: w.now.Wall}, state.Fact{})
 		h.Apply(0, state.Fact{Kind: state.KindEnd, Time: w.now.Wall, Job: "a", Key: w.b.Jobs[0].Key.String(), State: state.Failed, Uncharged: uncharged})
 		if got := Phases(w.b, h)[0]; got != want {
-			t.Errorf("uncharged %q: %s, want %s", uncharged, got, want)
+			t.Errorf("uncharged %q: the job is %s, want %s", uncharged, got, want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// records is a state.Base that has the records of one ledger unchanged.
+// records is a state.Base with the records of one ledger.
 type records map[string]*state.Record
 
 func (b records) Find(key string) *state.Record {
@@ -35,8 +35,8 @@ func (b records) All() iter.Seq[*state.Record] { return maps.Values(b) }
 func (b records) Len() int                     { return len(b) }
 func (b records) Close() error                 { return nil }
 
-// checkPacked compares the verdicts of a new core with those of one whose history is in a base, as
-// for a long ledger.
+// checkPacked compares the verdicts of the core with those of a core whose history is in a base, as with
+// a long ledger.
 func (w *world) checkPacked() {
 	w.t.Helper()
 	all, h := w.replay(), state.NewHistory()
@@ -58,8 +58,8 @@ func (w *world) checkPacked() {
 	}
 }
 
-// Each row has the state of a successful job's files and the resulting verdict.
-func TestVerdictFromFiles(t *testing.T) {
+// The state of its files decides whether a successful job runs again.
+func TestFilesDecideVerdict(t *testing.T) {
 	for _, tt := range []struct {
 		proof Evidence
 		want  Verdict

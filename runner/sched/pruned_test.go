@@ -15,10 +15,10 @@ import (
 	"gpurun/state"
 )
 
-// A sweep is a world of jobs that report steps in turn, and are pruned.
+// A sweep is a world whose jobs report steps and may be pruned.
 type sweep struct {
 	*world
-	ended   []string          // attempts that the core ended, and how
+	ended   []string          // "uni_id why" of attempts that the core asked to end
 	decided map[string]string // by job: why it was pruned
 	starts  []state.Fact
 	warned  []string
@@ -53,7 +53,7 @@ func newSweep(t *testing.T, jobs int) *sweep {
 	return s
 }
 
-// begin opens a run, and answers for attempts that are still running.
+// begin starts a run. The engine reports that all open attempts are still running.
 func (s *sweep) begin() {
 	s.open()
 	s.send(Began{})
@@ -63,7 +63,7 @@ func (s *sweep) begin() {
 	s.obey()
 }
 
-// report makes an attempt report values from step on.
+// report returns the event that an attempt has reported values from step on.
 func (s *sweep) report(uni string, step float64, values ...float64) Event {
 	r := stall.Work{UniID: uni, Output: -1, CPU: -1}
 	for i, v := range values {
@@ -72,7 +72,7 @@ func (s *sweep) report(uni string, step float64, values ...float64) Event {
 	return ProgressSampled{Work: []stall.Work{r}}
 }
 
-// obey ends the attempts that the core wants to end.
+// obey ends the attempts that the core asked to end.
 func (s *sweep) obey() {
 	for _, x := range s.ended {
 		if uni, why, _ := strings.Cut(x, " "); s.live[uni] {
@@ -82,15 +82,15 @@ func (s *sweep) obey() {
 	s.ended = nil
 }
 
-// The runner may die between any two actions. The decisions must follow from what was recorded.
-func TestPruningIsTheSameAfterACrash(t *testing.T) {
+// The runner may die between any two actions. The next run must make the same decisions from the ledger.
+func TestPruningIsTheSameAfterCrash(t *testing.T) {
 	const steps = 6
 	value := func(job string, step int) float64 {
 		n := float64(job[1] - '0')
 		return math.Mod(n*0.37, 1)*float64(step) + 0.01*float64(step%3)
 	}
-	// crash is the number of reports before the runner dies, and actions how many of the following
-	// actions it completes.
+	// The runner dies during report number crash, after it has completed some actions of that Step. run
+	// returns why jobs were pruned, the final phases, and whether the runner died before the last action.
 	run := func(crash, actions int) (map[string]string, map[string]state.Phase, bool) {
 		s := newSweep(t, 9)
 		s.begin()
@@ -123,7 +123,7 @@ func TestPruningIsTheSameAfterACrash(t *testing.T) {
 					s.act(x)
 				}
 				s.begin()
-				if o := s.core.h.Open[uni]; o != nil && int(o.Points.Last()) < step { // read again
+				if o := s.core.h.Open[uni]; o != nil && int(o.Points.Last()) < step { // the next run reads the point again
 					s.send(ev)
 					s.obey()
 				}
@@ -137,18 +137,18 @@ func TestPruningIsTheSameAfterACrash(t *testing.T) {
 	}
 	want, phases, _ := run(0, 0)
 	if len(want) < 3 || len(want) > 7 {
-		t.Fatalf("pruned: %v", want)
+		t.Fatalf("without a crash, %d jobs are pruned, want 3 to 7: %v", len(want), want)
 	}
 	crashes := 0
 	for crash := 1; crash <= 40; crash++ {
 		for actions := 0; ; actions++ {
 			got, ended, died := run(crash, actions)
 			if !maps.Equal(got, want) {
-				t.Fatalf("a crash after %d reports and %d actions: %v\nwithout: %v", crash, actions, got, want)
+				t.Fatalf("with a crash at report %d after %d actions, the decisions are %v\nwithout: %v", crash, actions, got, want)
 			}
 			for name, p := range ended {
 				if (p == state.Pruned) != (phases[name] == state.Pruned) {
-					t.Fatalf("a crash after %d reports and %d actions: %s is %s, without %s", crash, actions, name, p, phases[name])
+					t.Fatalf("with a crash at report %d after %d actions, %s is %s, without %s", crash, actions, name, p, phases[name])
 				}
 			}
 			if !died {
@@ -158,11 +158,11 @@ func TestPruningIsTheSameAfterACrash(t *testing.T) {
 		}
 	}
 	if crashes < 40 {
-		t.Errorf("only %d crashes", crashes)
+		t.Errorf("tested only %d crashes", crashes)
 	}
 }
 
-// behind returns a sweep in which j2 was pruned.
+// behind returns a sweep of three jobs in which j2 fell behind and was pruned.
 func behind(t *testing.T, more func(*sweep)) *sweep {
 	s := newSweep(t, 3)
 	if more != nil {
@@ -178,87 +178,87 @@ func behind(t *testing.T, more func(*sweep)) *sweep {
 
 func (s *sweep) phase(name string) state.Phase { return s.core.Phase(s.id(name)) }
 
-func TestPrunedIsNoFailureAndDoesNotRunAgain(t *testing.T) {
+func TestPrunedJobIsNotAFailureAndDoesNotRunAgain(t *testing.T) {
 	s := behind(t, func(s *sweep) { s.job("eval", "true", jobspec.Spec{}, "", "j2") })
 	if p, q := s.phase("j2"), s.phase("eval"); p != state.Pruned || q != state.Pruned || p.Bad() {
-		t.Fatalf("j2 is %s, what needs it %s", p, q)
+		t.Fatalf("j2 is %s, eval is %s, want both pruned", p, q)
 	}
 	if c := s.core.Blocked(s.id("eval")); c == nil || c.Code != state.CausePruned || c.Text != "need j2 was pruned" {
-		t.Errorf("what needs it: %+v", c)
+		t.Errorf("eval has the cause %+v", c)
 	}
 	s.exit("j0", Ended{})
 	s.exit("j1", Ended{})
 	r := s.core.last(int32(s.id("j2")))
 	if s.done == nil || r.State != state.Pruned || r.ErrorType != "" || r.Cause != state.CausePruned || !strings.HasPrefix(r.Reason, "acc was 0.1 up to step 3") || len(r.Points) == 0 {
-		t.Fatalf("done %v: %+v", s.done, r)
+		t.Fatalf("after the run (%v), the record is %+v", s.done, r)
 	}
 	s.begin()
 	if s.done == nil || s.phase("j2") != state.Pruned || s.phase("eval") != state.Pruned {
-		t.Errorf("the next run has it %s, what needs it %s", s.phase("j2"), s.phase("eval"))
+		t.Errorf("in the next run, j2 is %s, eval is %s, want both pruned", s.phase("j2"), s.phase("eval"))
 	}
 	s.opts.NoPrune = true
 	s.begin()
 	if s.phase("j2") != state.Running {
-		t.Errorf("with NoPrune it is %s", s.phase("j2"))
+		t.Errorf("with NoPrune, j2 is %s", s.phase("j2"))
 	}
 	s.send(s.report("j2.2", 1, 0.1, 0.1, 0.1, 0.1))
 	if len(s.ended) > 0 {
-		t.Errorf("ended %v", s.ended)
+		t.Errorf("with NoPrune, the core ended %v", s.ended)
 	}
 	s.exit("j2", Ended{})
 	if s.phase("eval") != state.Running {
-		t.Errorf("what needs it is %s", s.phase("eval"))
+		t.Errorf("after j2 succeeded, eval is %s", s.phase("eval"))
 	}
 }
 
-// If prune is removed from a pruned job, the job runs again like one that was stopped.
-func TestPrunedRunsWithoutItsRule(t *testing.T) {
+// If prune is removed from a pruned job, the job runs again.
+func TestPrunedJobRunsAgainWithoutPrune(t *testing.T) {
 	s := behind(t, nil)
 	s.b.Jobs[2].Spec = &jobspec.Spec{When: jobspec.OnSuccess}
 	s.begin()
 	if p := s.phase("j2"); p != state.Running {
-		t.Errorf("it is %s", p)
+		t.Errorf("j2 is %s", p)
 	}
 }
 
-func TestRetryOfPrunedRunsToItsEnd(t *testing.T) {
+func TestRetriedPrunedJobIsNotPrunedAgain(t *testing.T) {
 	s := behind(t, func(s *sweep) { s.job("eval", "true", jobspec.Spec{}, "", "j2") })
 	s.send(RetryRequested{Jobs: []int{2}})
 	if p, q := s.phase("j2"), s.phase("eval"); p != state.Running || q != state.Pending || !s.starts[len(s.starts)-1].NoPrune {
-		t.Fatalf("it is %s, what needs it %s", p, q)
+		t.Fatalf("after the retry, j2 is %s, eval is %s", p, q)
 	}
 	s.send(s.report("j2.2", 1, 0.1, 0.1, 0.1, 0.1))
-	s.begin() // the next run continues with it
+	s.begin() // the next run adopts it
 	s.send(s.report("j2.2", 5, 0.1))
 	s.obey()
 	if p := s.phase("j2"); p != state.Running {
-		t.Fatalf("it is %s", p)
+		t.Fatalf("j2 is %s", p)
 	}
 	s.exit("j2", Ended{End: state.End{ExitCode: 1}})
 	s.exit("j0", Ended{})
 	s.exit("j1", Ended{})
-	s.begin() // as it does after a failure
+	s.begin() // after the failure, it must not be pruned either
 	s.send(s.report("j2.3", 1, 0.1, 0.1, 0.1, 0.1))
 	s.obey()
 	if p := s.phase("j2"); p != state.Running {
-		t.Errorf("it is %s", p)
+		t.Errorf("j2 is %s", p)
 	}
 }
 
-func TestPruneWarnsOnceOfSilence(t *testing.T) {
+func TestMissingMetricIsWarnedAboutOnce(t *testing.T) {
 	s := newSweep(t, 3)
 	s.begin()
-	s.exit("j0", Ended{End: state.End{ExitCode: 1}}) // perhaps before its first step
+	s.exit("j0", Ended{End: state.End{ExitCode: 1}}) // no warning: it may have failed before its first step
 	for _, name := range []string{"j1", "j2"} {
 		s.exit(name, Ended{})
 	}
 	if s.done == nil || len(s.warned) != 1 || !strings.Contains(s.warned[0], "j1 has no acc in its log") {
-		t.Errorf("warned: %q", s.warned)
+		t.Errorf("got warnings %q, want one about j1", s.warned)
 	}
 }
 
-// The last points of an attempt come with its end, so a short attempt is compared, too.
-func TestPointsOfTheEndCount(t *testing.T) {
+// The last points of an attempt arrive with its end. They must count, so that short attempts are compared.
+func TestPointsReportedWithEndCount(t *testing.T) {
 	s := newSweep(t, 3)
 	s.begin()
 	for i := range 2 {
@@ -267,12 +267,12 @@ func TestPointsOfTheEndCount(t *testing.T) {
 	s.send(s.report("j2.1", 3, 0.1))
 	s.obey()
 	if p := s.phase("j2"); p != state.Pruned {
-		t.Errorf("it is %s", p)
+		t.Errorf("j2 is %s", p)
 	}
 }
 
-// If an attempt restarts from a checkpoint, its points after that are discarded. An attempt without
-// points must not be stopped for those of earlier attempts.
+// An attempt that resumes from a checkpoint replaces the points after it. Before its first point, it must
+// not be stopped because of points of earlier attempts.
 func TestPruneAfterRestart(t *testing.T) {
 	s := newSweep(t, 3)
 	for i := range s.b.Jobs {
@@ -285,20 +285,20 @@ func TestPruneAfterRestart(t *testing.T) {
 	s.send(s.report("j0.1", 1, 0.9, 0.9, 0.9))
 	s.send(s.report("j1.1", 1, 0.9, 0.9, 0.9))
 	if s.obey(); s.phase("j2") != state.Running {
-		t.Fatalf("it is %s", s.phase("j2"))
+		t.Fatalf("j2 is %s", s.phase("j2"))
 	}
 	s.send(s.report("j2.2", 2, 0.2))
 	if c := s.core.pruning.curves[2]; s.phase("j2") != state.Running || len(c) != 2 || c.Last() != 2 {
-		t.Fatalf("it is %s, with %v", s.phase("j2"), c)
+		t.Fatalf("j2 is %s, with %v", s.phase("j2"), c)
 	}
 	s.send(s.report("j2.2", 3, 0.2))
 	if s.obey(); s.phase("j2") != state.Pruned {
-		t.Errorf("it is %s", s.phase("j2"))
+		t.Errorf("j2 is %s", s.phase("j2"))
 	}
 }
 
-// An elastic job that restarts on other GPUs keeps its points, and is compared by all of them, as
-// is a job that is about to be resized.
+// An elastic job keeps its points when it is resized, and is judged by all of them, even while the next
+// resize is announced.
 func TestPruneAfterResize(t *testing.T) {
 	s := newSweep(t, 3)
 	for i := range s.b.Jobs {
@@ -308,18 +308,18 @@ func TestPruneAfterResize(t *testing.T) {
 	s.send(s.report("j2.1", 1, 0.1, 0.3))
 	s.exit("j2", Ended{End: state.End{Why: state.WhyResize}, Points: []state.Point{{Step: 3, Value: 0.2}}})
 	if c := s.core.pruning.curves[2]; s.phase("j2") != state.Running || c.Last() != 3 {
-		t.Fatalf("it is %s, with %v", s.phase("j2"), c)
+		t.Fatalf("j2 is %s, with %v", s.phase("j2"), c)
 	}
 	s.send(s.report("j0.1", 4, 0.9))
 	s.send(s.report("j1.1", 4, 0.9))
 	s.send(StopAnnounced{UniID: "j2.2", Why: state.WhyResize})
 	s.send(s.report("j2.2", 4, 0.25))
 	if s.obey(); s.phase("j2") != state.Pruned || !strings.HasPrefix(s.decided["j2"], "acc was 0.3 up to step 4") {
-		t.Errorf("it is %s: %s", s.phase("j2"), s.decided["j2"])
+		t.Errorf("j2 is %s: %s", s.phase("j2"), s.decided["j2"])
 	}
 }
 
-// Jobs that differ in other parameters than those of their prune are not compared.
+// Jobs are compared only with jobs that differ in nothing but the parameters listed in among.
 func TestOnlyComparableJobsArePruned(t *testing.T) {
 	s := newSweep(t, 3)
 	s.job("other", "false", jobspec.Spec{Prune: pruneRule, Template: 1}, "")
@@ -334,8 +334,7 @@ func TestOnlyComparableJobsArePruned(t *testing.T) {
 	}
 }
 
-// No job is stopped while it waits in a cluster's queue, and a running job is cancelled through the
-// cluster.
+// A job in the queue of a cluster must not be pruned before it runs.
 func TestClusterJobIsPrunedOnlyWhileRunning(t *testing.T) {
 	s := newSweep(t, 3)
 	s.opts.Queues, s.opts.Elsewhere = true, true
@@ -346,19 +345,19 @@ func TestClusterJobIsPrunedOnlyWhileRunning(t *testing.T) {
 	}
 	s.send(s.report("j2.1", 3, 0.1))
 	if len(s.ended) > 0 {
-		t.Fatalf("ended in the queue: %v", s.ended)
+		t.Fatalf("ended while queued: %v", s.ended)
 	}
 	s.send(Started{UniID: "j2.1", PID: 1, Host: "node"})
 	s.send(s.report("j2.1", 4, 0.1))
 	s.send(s.report("j0.1", 4, 0.9))
 	s.send(s.report("j1.1", 4, 0.9))
 	if !slices.Equal(s.ended, []string{"j2.1 pruned"}) {
-		t.Errorf("ended %v", s.ended)
+		t.Errorf("got ended %v, want j2.1 pruned", s.ended)
 	}
 }
 
-// A program may report thousands of steps per minute. The ledger keeps those that are at least one
-// percent farther than the previous one.
+// A program may report thousands of steps per minute. The ledger keeps only steps that are at least one
+// percent after the previous one.
 func TestPointsAreThinned(t *testing.T) {
 	s := newSweep(t, 1)
 	s.begin()
@@ -373,13 +372,13 @@ func TestPointsAreThinned(t *testing.T) {
 	}
 	s.exit("j0", Ended{Points: []state.Point{{Step: 5000, Value: 1}}})
 	if c := s.core.last(0).Points; facts > 600 || c.Last() != 5000 {
-		t.Errorf("%d facts, %d points up to %v", facts, len(c), c.Last())
+		t.Errorf("%d facts, want at most 600; %d points up to step %v, want 5000", facts, len(c), c.Last())
 	}
 }
 
-// What earlier attempts reported on other data does not count: neither for the job itself nor for
-// others. The next run sees it the same way.
-func TestOldReportsDoNotCountAnew(t *testing.T) {
+// Reports of earlier attempts on other inputs must not count, neither for the job itself nor for others,
+// and not in the next run either.
+func TestReportsOnOldInputsDoNotCount(t *testing.T) {
 	changed := func(s *sweep) {
 		s.send(Looked{Evidence: map[int]Evidence{0: {ChangedInput: "data"}, 1: {ChangedInput: "data"}, 2: {ChangedInput: "data"}}})
 	}
@@ -418,7 +417,7 @@ func TestOldReportsDoNotCountAnew(t *testing.T) {
 				}
 				s.send(s.report("j2.2", 1, 0.5, 0.5, 0.5))
 				if s.obey(); s.phase("j2") != state.Running || s.starts[len(s.starts)-1].NoPrune || !s.starts[len(s.starts)-1].Anew {
-					t.Fatalf("j2 is %s by old reports: %s", s.phase("j2"), s.decided["j2"])
+					t.Fatalf("j2 is %s because of old reports: %s", s.phase("j2"), s.decided["j2"])
 				}
 				begin() // after a crash
 			}
@@ -431,13 +430,13 @@ func TestOldReportsDoNotCountAnew(t *testing.T) {
 			s.exit("j0", Ended{})
 			s.exit("j1", Ended{})
 			if r := s.core.last(2); r.State != state.Pruned || r.NoPrune || r.Points[0].Value != 0.5 {
-				t.Errorf("%+v", r)
+				t.Errorf("got the record %+v", r)
 			}
 		})
 	}
 }
 
-// A job pruned on simulated GPUs has not been tried on real ones.
+// A job that was pruned on simulated GPUs has not been tried on real ones, so it must run.
 func TestPrunedOnSimulatedGPUsRunsOnRealOnes(t *testing.T) {
 	s := behind(t, nil)
 	s.exit("j0", Ended{})
@@ -449,10 +448,10 @@ func TestPrunedOnSimulatedGPUsRunsOnRealOnes(t *testing.T) {
 	}
 	s.open()
 	if v := s.core.Verdict(2); !v.Run || v.Reason != "pruned on simulated GPUs only" {
-		t.Errorf("%+v", v)
+		t.Errorf("got the verdict %+v", v)
 	}
 	s.send(Began{})
 	if f := s.starts[len(s.starts)-1]; f.Job != "j2" || f.NoPrune || !f.Anew {
-		t.Errorf("%+v", f)
+		t.Errorf("got the start %+v", f)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// newCluster returns a world with three jobs whose engine chooses the GPUs and has a queue.
+// newCluster returns a world with three jobs on a cluster: the engine chooses the GPUs and has a queue.
 func newCluster(t *testing.T) *world {
 	w := newWorld(t)
 	w.opts.Elsewhere, w.opts.Queues = true, true
@@ -27,13 +27,13 @@ func (w *world) counts(t *testing.T, want map[state.Phase]int) {
 	s := w.core.Snapshot(w.now)
 	for p, n := range want {
 		if s.Counts[p] != n {
-			t.Errorf("%s: %d, want %d of %v", p, s.Counts[p], n, s.Counts)
+			t.Errorf("%d jobs are %s, want %d; all counts: %v", s.Counts[p], p, n, s.Counts)
 		}
 	}
 }
 
-// An attempt is queued from its launch until it runs, when it gets a host and GPUs. The ledger has
-// the job's ID once, and all of this survives the run.
+// An attempt is queued from its launch until the cluster starts it on a host with GPUs. The ledger has
+// the cluster's job ID once, and the next run restores all of this.
 func TestQueuedUntilRunning(t *testing.T) {
 	w := newCluster(t)
 	w.open()
@@ -43,7 +43,7 @@ func TestQueuedUntilRunning(t *testing.T) {
 	w.send(Queued{UniID: a, JobID: "17_0"})
 	w.send(Queued{UniID: a, JobID: "17_0", Reason: "Priority"})
 	if note := w.core.Snapshot(w.now).Jobs[0].Wait.Text; note != "queued 17_0: Priority" {
-		t.Errorf("it says %q", note)
+		t.Errorf("a waits for %q", note)
 	}
 	w.send(Queued{UniID: b, JobID: "17_1", Reason: "Resources"})
 	if why := w.core.Why(w.now, w.id("b")); why != "queued 17_1: Resources" {
@@ -67,7 +67,7 @@ func TestQueuedUntilRunning(t *testing.T) {
 		}
 	}
 	if len(ids) != 2 || ids["17_0"] != 1 || ids["17_1"] != 1 {
-		t.Errorf("the ledger has %v", ids)
+		t.Errorf("the ledger has the job IDs %v, want each once", ids)
 	}
 
 	w.open() // another run
@@ -78,7 +78,7 @@ func TestQueuedUntilRunning(t *testing.T) {
 	w.send(Started{UniID: a, PID: 7, Host: "node1", Grant: &gpu.Grant{Indices: []int{2, 3}}})
 	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Running: 1})
 	if v := w.core.Snapshot(w.now).Jobs[0].Attempt; schema.Value(v.Host) != "node1" {
-		t.Errorf("adopted: %+v", v)
+		t.Errorf("in the next run: got %+v", v)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestSuspendedAttemptDoesNotStall(t *testing.T) {
 		t.Helper()
 		j := w.core.Jobs(w.now)[w.id("a")]
 		if note := schema.Value(w.core.Snapshot(w.now).Jobs[0].Wait).Text; note != want || (j.Wait != nil) != (want != "") || j.Wait != nil && j.Wait.Text != want || j.State != state.Running {
-			t.Errorf("it says %q, and waits for %+v as %s, want %q", note, j.Wait, j.State, want)
+			t.Errorf("the snapshot says %q, the job waits for %+v and is %s, want %q", note, j.Wait, j.State, want)
 		}
 	}
 	says("")
@@ -102,14 +102,14 @@ func TestSuspendedAttemptDoesNotStall(t *testing.T) {
 	w.send(Suspended{a, true})
 	says("suspended by the cluster")
 	if w.wait(time.Hour); w.core.live.byID[a].stop != "" {
-		t.Error("it was taken for stalled")
+		t.Error("a suspended attempt was stopped as stalled")
 	}
 	w.send(Suspended{a, false})
 	says("")
 	if w.wait(time.Hour); w.core.live.byID[a].stop != state.WhyStalled {
-		t.Error("it was not taken for stalled")
+		t.Error("a resumed attempt without output was not stopped as stalled")
 	}
-	w.send(Suspended{"of another", true})
+	w.send(Suspended{"of another", true}) // must be ignored
 }
 
 // max_gpus_total and max_submitted limit submitted jobs that have not ended. max_gpus limits
@@ -132,7 +132,7 @@ func TestSubmissionLimits(t *testing.T) {
 	w.send(Began{})
 	w.counts(t, map[state.Phase]int{state.Failed: 3})
 	if end := w.ledger[0].Fact; end.Reason != "needs 2 GPUs, but cluster.max_gpus_total is 1" {
-		t.Errorf("it failed because it %q", end.Reason)
+		t.Errorf("got the reason %q", end.Reason)
 	}
 }
 
@@ -154,10 +154,10 @@ func TestClusterEstimateIsShownUntilPast(t *testing.T) {
 		w.send(Queued{UniID: a, JobID: "17_0", Reason: "Resources", Expected: tt.expected})
 		wait, note := w.core.Wait(w.now, int(w.id("a"))), w.core.Snapshot(w.now).Jobs[0].Wait.Text
 		if want := "queued 17_0: Resources" + tt.want; wait.Text != want || note != want {
-			t.Errorf("%v: it says %q and %q, want %q", tt.expected, wait.Text, note, want)
+			t.Errorf("%v: a waits for %q, the snapshot says %q, want %q", tt.expected, wait.Text, note, want)
 		}
 		if (wait.Expected != nil) != (tt.want != "") || wait.Expected != nil && !wait.Expected.Equal(tt.expected) {
-			t.Errorf("%v: programs get %v", tt.expected, wait.Expected)
+			t.Errorf("%v: got the expected start %v", tt.expected, wait.Expected)
 		}
 	}
 }
@@ -171,12 +171,11 @@ func TestUnchargedEndSpendsNoRetry(t *testing.T) {
 	w.counts(t, map[state.Phase]int{state.Queued: 3})
 	last := w.ledger[len(w.ledger)-2]
 	if last.Fact.State != state.Lost || last.Fact.Uncharged != "node1 went down" {
-		t.Errorf("the end is %+v", last.Fact)
+		t.Errorf("got the end %+v", last.Fact)
 	}
 }
 
-// Being preempted never spends a retry. An end that only seems to be the cluster's fault is excused
-// a few times.
+// A preemption never spends a retry. An end that may be the cluster's fault is excused only a few times.
 func TestPreemptionSpendsNoRetry(t *testing.T) {
 	w := newCluster(t)
 	w.open()
@@ -201,7 +200,7 @@ func TestMaxWaitWithdrawsQueuedJobs(t *testing.T) {
 	w.send(Began{})
 	w.wait(50 * time.Minute)
 	w.send(Started{UniID: w.attempt("a"), PID: 7, Host: "node1"})
-	w.wait(2 * time.Hour) // one is running
+	w.wait(2 * time.Hour) // while a is running
 	w.exit("a", Ended{})
 	w.wait(59 * time.Minute)
 	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Succeeded: 1})
@@ -211,11 +210,11 @@ func TestMaxWaitWithdrawsQueuedJobs(t *testing.T) {
 	}
 	w.counts(t, map[state.Phase]int{state.Interrupted: 2, state.Succeeded: 1})
 	if w.done == nil || !w.done.GaveUp {
-		t.Errorf("the run ended with %+v", w.done)
+		t.Errorf("got %+v, want a run that gave up", w.done)
 	}
 }
 
-// The time for a view of queued jobs is proportional to their number.
+// BenchmarkJobsQueued measures a view of queued jobs, which must take time in proportion to their number.
 func BenchmarkJobsQueued(b *testing.B) {
 	for _, n := range []int{1000, 5000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -235,7 +234,8 @@ func BenchmarkJobsQueued(b *testing.B) {
 	}
 }
 
-// Excuses for an attempt of an earlier run are recorded even before this run has begun.
+// The last answer about attempts of an earlier run may be an uncharged end. It must be recorded as such,
+// although the run begins only after it.
 func TestExcuseOfEarlierRunIsRecorded(t *testing.T) {
 	w := newCluster(t)
 	w.open()
@@ -248,7 +248,7 @@ func TestExcuseOfEarlierRunIsRecorded(t *testing.T) {
 	w.send(Ended{UniID: a, End: state.End{ExitCode: -1, Lost: true, Void: true, Uncharged: "slurm does not know it", Err: "slurm does not know it"}})
 	for _, r := range w.ledger {
 		if f := r.Fact; f.Kind == state.KindEnd && (f.UniID != a || f.Uncharged != "slurm does not know it") {
-			t.Errorf("got %+v", f)
+			t.Errorf("got the end %+v", f)
 		}
 	}
 	if w.core.Phase(w.id("a")) != state.Queued {
@@ -265,7 +265,7 @@ func TestStopNamesTheCluster(t *testing.T) {
 		w.exit("a", Ended{End: state.End{Elapsed: time.Second, ExitCode: -1, Why: why, Err: "by scancel"}})
 		i := slices.IndexFunc(w.ledger, func(r Record) bool { return r.Fact.Kind == state.KindEnd })
 		if i < 0 || w.ledger[i].Fact.Reason != want {
-			t.Errorf("%s: %+v", why, w.ledger)
+			t.Errorf("%s: want the reason %q, got the ledger %+v", why, want, w.ledger)
 		}
 	}
 }

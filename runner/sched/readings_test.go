@@ -25,25 +25,25 @@ func plain(due []Read) string {
 	return fmt.Sprint(words)
 }
 
-// While a job waits, all GPUs are read at each poll, and less and less often while that fails.
-func TestReadingsOfAllGPUs(t *testing.T) {
+// While a job waits, all GPUs are read at each poll, and less often while readings fail.
+func TestAllGPUsAreReadWhileJobsWait(t *testing.T) {
 	const poll = 5 * time.Second
 	r, live, now := &readings{}, &attempts{}, time.Hour
 	due := func(wanted, handingOver bool) string { return plain(r.due(now, live, wanted, handingOver, poll)) }
 	if got := due(false, false); got != "[]" {
-		t.Errorf("nobody wants one: %s", got)
+		t.Errorf("without a waiting job: got %s", got)
 	}
 	if got := due(true, true); got != "[]" {
-		t.Errorf("during a hand-over: %s", got)
+		t.Errorf("during a hand-over: got %s", got)
 	}
 	if got := due(true, false); got != "[all]" {
-		t.Errorf("a job waits: %s", got)
+		t.Errorf("with a waiting job: got %s", got)
 	}
 	if now += poll; due(true, false) != "[]" {
-		t.Error("all are read again while no answer has come")
+		t.Error("all GPUs are read again before the answer")
 	}
 	if now += readingLost; due(true, false) != "[all]" {
-		t.Error("the answer is lost, and all are not read again")
+		t.Error("all GPUs are not read again after the answer was lost")
 	}
 	var pauses []time.Duration
 	for _, err := range []string{"", "no driver", "no driver", "no driver", "no driver", "no driver", "", ""} {
@@ -55,21 +55,21 @@ func TestReadingsOfAllGPUs(t *testing.T) {
 		pauses = append(pauses, now-began)
 	}
 	if want := []time.Duration{poll, 2 * poll, 4 * poll, 8 * poll, time.Minute, time.Minute, time.Minute, poll}; !slices.Equal(pauses, want) {
-		t.Errorf("paused for %v, want %v", pauses, want)
+		t.Errorf("got pauses of %v, want %v", pauses, want)
 	}
 }
 
-// GPUs in use are read every second, and their processes listed every few seconds or on request.
-func TestReadingsOfGPUsInUse(t *testing.T) {
+// GPUs in use are read every second. Their processes are listed every few seconds, and on request.
+func TestGPUsInUseAreReadEverySecond(t *testing.T) {
 	a := &attempt{uniID: "a.1", grant: gpu.Grant{UUIDs: []gpu.UUID{uuid(0)}}}
 	r, live, now := &readings{}, &attempts{all: []*attempt{a}, onGPUs: 1}, time.Hour
 	due := func() string { return plain(r.due(now, live, false, false, time.Minute)) }
 	if r.begun(now); due() != "[]" {
-		t.Error("its GPU is read at once")
+		t.Error("the GPU is read immediately after the start")
 	}
 	now += usedFirst
 	if got := due(); got != "[list GPU-0000]" {
-		t.Errorf("soon after the start: %s", got)
+		t.Errorf("soon after the start: got %s", got)
 	}
 	lists := 0
 	for range 20 {
@@ -80,20 +80,20 @@ func TestReadingsOfGPUsInUse(t *testing.T) {
 			lists++
 		case "[GPU-0000]":
 		default:
-			t.Errorf("every second: %s", got)
+			t.Errorf("every second: got %s", got)
 		}
 	}
 	if want := int(20 * usedEvery / listEvery); lists != want {
-		t.Errorf("%d lists in 20 s, want %d", lists, want)
+		t.Errorf("got %d lists of processes in 20 s, want %d", lists, want)
 	}
 	r.list(uuid(1), uuid(1))
 	if got := due(); got != "[list GPU-0001]" {
-		t.Errorf("a list is wanted: %s", got)
+		t.Errorf("after a request for a list: got %s", got)
 	}
 }
 
 // All GPUs are read 15 s and 60 s after a start, and every ten minutes, to find strays.
-func TestReadingsFindStrays(t *testing.T) {
+func TestAllGPUsAreReadToFindStrays(t *testing.T) {
 	a := &attempt{uniID: "a.1", usage: usage{lookAt: time.Hour + strayFirst}}
 	r, live, now := &readings{}, &attempts{all: []*attempt{a}}, time.Hour
 	var found []time.Duration
@@ -111,12 +111,12 @@ func TestReadingsFindStrays(t *testing.T) {
 		}
 	}
 	if want := []time.Duration{strayFirst, straySecond, straySecond + strayEvery}; !slices.Equal(found[:3], want) {
-		t.Errorf("all were read after %v, want %v", found, want)
+		t.Errorf("all GPUs were read after %v, want %v", found, want)
 	}
 }
 
-// Attempts are sampled at the shortest interval that any job's stall settings require.
-func TestSamplingOfProgress(t *testing.T) {
+// All attempts are sampled at the shortest interval that the stall settings of any of them require.
+func TestProgressIsSampledAtShortestInterval(t *testing.T) {
 	slow, quick, never := &attempt{uniID: "slow"}, &attempt{uniID: "quick"}, &attempt{uniID: "never"}
 	every := func(a *attempt) time.Duration {
 		return map[*attempt]time.Duration{slow: time.Minute, quick: 10 * time.Second}[a]
@@ -134,10 +134,10 @@ func TestSamplingOfProgress(t *testing.T) {
 		now += 10 * time.Second
 	}
 	if want := "60 [slow]"; got[0] != want || got[1] != "110 [slow quick]" || len(got) != 10 {
-		t.Errorf("sampled at %q", got)
+		t.Errorf("got samples at %q", got)
 	}
 	live.all = nil
 	if s.due(now, live, every); s.next != 0 {
-		t.Errorf("nothing runs, and the next sample is due at %v", s.next)
+		t.Errorf("no attempt is running, but the next sample is due at %v", s.next)
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"gpurun/state/schema"
 )
 
-// Scenarios are testdata/*.txt: one event per line, followed by all of the core's answers on lines
-// that begin with ">". A missing or extra answer fails the test; -update rewrites them.
+// The scenarios are testdata/*.txt: one event per line, followed by all answers of the core on lines
+// that begin with ">". A missing or extra answer fails the test; -update rewrites the answers.
 // testdata/README explains the language.
 
 var update = flag.Bool("update", false, "rewrite the expected lines of testdata/*.txt")
 
-func TestScenarioFiles(t *testing.T) {
+func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
@@ -87,18 +87,18 @@ func firstDifference(got, want string) string {
 		strings.Join(g[from:min(len(g), i+5)], "\n"), from+1, strings.Join(w[from:min(len(w), i+5)], "\n"))
 }
 
-// A scenario is a world controlled by lines.
+// A scenario is a world controlled by the lines of a file.
 type scenario struct {
 	*world
 	at     string
-	defs   [][]string // jobs, in the file's order
+	defs   [][]string // the words that define each job, in file order
 	hidden map[string]bool
 
 	only, force string // prefixes of the names of jobs to select and force, or ""
 	beside      []Beside
 }
 
-// changeJobs changes the requests of some jobs during a run.
+// changeJobs changes the specs of some jobs during a run.
 func (s *scenario) changeJobs(names []string, change func(j *jobspec.Spec)) {
 	b := *s.b
 	b.Jobs = slices.Clone(b.Jobs)
@@ -231,7 +231,7 @@ func (s *scenario) setUp(f []string) bool {
 	return true
 }
 
-// wishesOf parses wishes: USER, and JOBSxGPUS with an optional SIZE.
+// wishesOf parses wishes: USER:JOBSxGPUS or USER:JOBSxGPUSxSIZE.
 func (s *scenario) wishesOf(f []string) (wishes []gpu.Wish) {
 	for _, text := range f {
 		user, what, _ := strings.Cut(text, ":")
@@ -252,7 +252,7 @@ func (s *scenario) wishesOf(f []string) (wishes []gpu.Wish) {
 // uidOf returns the uid of another user.
 func uidOf(user string) int { return 2000 + int(user[0]) }
 
-// claim adds a claim by a user's run, which may be an offer to this run, or a background run's.
+// claim adds a claim by a user's run. It may be an offer to this run, or belong to a background run.
 func (s *scenario) claim(user string, i int, how string) {
 	c := gpu.Claim{
 		UUID: uuid(i), User: user, Job: "theirs", Attempt: fmt.Sprint(user, i, s.now.Boot), Memory: 8 * gpu.GiB,
@@ -267,7 +267,7 @@ func (s *scenario) claim(user string, i int, how string) {
 	s.claims = append(s.claims, c)
 }
 
-// define adds a job, or changes one in place.
+// define adds a job, or redefines an existing one in place.
 func (s *scenario) define(d []string) {
 	for i := range s.defs {
 		if s.defs[i][0] == d[0] {
@@ -402,7 +402,7 @@ func (s *scenario) build() {
 	}
 }
 
-// named returns which jobs' names begin with prefix; nil if prefix is "".
+// named reports for each job whether its name begins with prefix. It returns nil if prefix is "".
 func (s *scenario) named(prefix string) (in []bool) {
 	for i := range s.b.Jobs {
 		if prefix != "" {
@@ -564,7 +564,7 @@ func (s *scenario) happens(f []string) bool {
 		s.opts.Selected, s.opts.Forced = s.named(s.only), s.named(s.force)
 		s.send(Reloaded{Batch: s.b, At: s.placed, Selected: s.opts.Selected, Forced: s.opts.Forced, Evidence: s.proof, Rules: s.gpuRules()})
 	case "meanwhile":
-		s.send(s.person(f[1], f[2:]))
+		s.send(s.userCommand(f[1], f[2:]))
 	default:
 		return false
 	}
@@ -611,8 +611,8 @@ func (s *scenario) stopping(f []string) StopRequested {
 	return StopRequested{Jobs: s.ids(f[1:])}
 }
 
-// person returns the event that the commands done and forget send to a run.
-func (s *scenario) person(word string, jobs []string) Event {
+// userCommand returns the event that gpurun done or gpurun forget sends to a run.
+func (s *scenario) userCommand(word string, jobs []string) Event {
 	if word == "done" {
 		return DoneRequested{Jobs: s.ids(jobs)}
 	}
@@ -626,7 +626,7 @@ func (s *scenario) ids(names []string) (ids []int) {
 	return ids
 }
 
-// byHand records the facts of the commands done and forget, before a run.
+// byHand records the facts of gpurun done and gpurun forget before a run.
 func (s *scenario) byHand(f []string) {
 	s.build()
 	fact := state.Fact{Kind: state.KindForget, Time: s.now.Wall, Job: f[1], Key: s.b.Jobs[s.id(f[1])].Key.String()}
@@ -660,7 +660,7 @@ func (s *scenario) asks(f []string) bool {
 	return true
 }
 
-// why returns what a job waits for: the code, the GPUs' codes, the jobs, and the text.
+// why formats what a job waits for: its code, the codes of GPUs, the jobs, and the text.
 func (s *scenario) why(id int) string {
 	w := s.core.Wait(s.now, id)
 	if cause := s.core.Blocked(id); cause != nil {

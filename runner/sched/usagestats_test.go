@@ -21,17 +21,17 @@ func TestMemoryReservedByDefault(t *testing.T) {
 		most  gpu.Bytes
 		want  gpu.Bytes
 	}{
-		"what others took, and some":    {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, group, 0, 10 * gpu.GiB},
-		"no more than any GPU has":      {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, group, 8 * gpu.GiB, 8 * gpu.GiB},
-		"nothing is known":              {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, nil, 0, 0},
-		"the job says":                  {jobspec.Spec{Request: ask(gpu.GiB)}, group, 0, 0},
-		"the job says a smaller least":  {jobspec.Spec{LeastMemory: true, Request: ask(gpu.GiB)}, group, 0, 10 * gpu.GiB},
-		"the job says a larger least":   {jobspec.Spec{LeastMemory: true, Request: ask(20 * gpu.GiB)}, group, 0, 0},
-		"it needs no GPU":               {jobspec.Spec{DefaultMemory: true}, group, 0, 0},
-		"too few are known of its like": {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, &state.SeedGroup{Peaks: group.Peaks[:1]}, 0, 0},
+		"peak of similar jobs, and some more": {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, group, 0, 10 * gpu.GiB},
+		"at most what a GPU has":              {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, group, 8 * gpu.GiB, 8 * gpu.GiB},
+		"no similar jobs":                     {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, nil, 0, 0},
+		"set by the job":                      {jobspec.Spec{Request: ask(gpu.GiB)}, group, 0, 0},
+		"a smaller min_memory":                {jobspec.Spec{LeastMemory: true, Request: ask(gpu.GiB)}, group, 0, 10 * gpu.GiB},
+		"a larger min_memory":                 {jobspec.Spec{LeastMemory: true, Request: ask(20 * gpu.GiB)}, group, 0, 0},
+		"no GPU":                              {jobspec.Spec{DefaultMemory: true}, group, 0, 0},
+		"too few similar jobs":                {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, &state.SeedGroup{Peaks: group.Peaks[:1]}, 0, 0},
 	} {
 		if got, _ := setAside(&row.spec, row.group, func() gpu.Bytes { return row.most }); got != row.want {
-			t.Errorf("%s: %s, want %s", name, got, row.want)
+			t.Errorf("%s: got %s, want %s", name, got, row.want)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func learning(t *testing.T, total gpu.Bytes, n int, change func(i int, s *jobspe
 	return w
 }
 
-// takes makes all running jobs use memory for a duration, then end.
+// takes makes all running jobs use memory for a duration, then ends them.
 func (w *world) takes(memory gpu.Bytes, d time.Duration, e Ended) {
 	var names []string
 	for _, j := range w.core.Snapshot(w.now).In(state.Running) {
@@ -74,8 +74,8 @@ func (w *world) running() (grants []gpu.Bytes) {
 	return grants
 }
 
-// From the fourth job of a seed group on, memory is reserved according to the earlier ones, also
-// for jobs that have been waiting for a long time.
+// From the fourth job of a seed group on, the memory to reserve is learned from the earlier jobs. That
+// includes jobs that were already waiting.
 func TestMemoryIsLearnedFromSeedGroup(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 9, nil)
 	w.b.Settings.MaxConcurrent = 1
@@ -88,12 +88,12 @@ func TestMemoryIsLearnedFromSeedGroup(t *testing.T) {
 	w.b.Settings.MaxConcurrent = 0
 	w.wait(10 * time.Second)
 	if got := fmt.Sprint(w.running()); got != "[10GiB 10GiB 10GiB]" {
-		t.Errorf("after three that took 9 GiB, running with %s", got)
+		t.Errorf("after three jobs that took 9 GiB, the next ones reserve %s", got)
 	}
 	if m, runs := w.core.Learned(8); m != 10*gpu.GiB || runs != 3 {
 		t.Errorf("learned %s from %d", m, runs)
 	}
-	// A new run gets this from the ledger.
+	// The next run learns the same from the ledger.
 	h := w.replay()
 	c := New(w.b, h, w.opts)
 	c.Use(w.pool())
@@ -106,8 +106,9 @@ func TestMemoryIsLearnedFromSeedGroup(t *testing.T) {
 	}
 }
 
-// A claim has the expected end of its job: its timeout, else the 90th percentile of similar jobs.
-func TestClaimsEndAsLearned(t *testing.T) {
+// A claim states when its job is expected to end: after its timeout, or else after the 90th percentile of
+// similar jobs.
+func TestClaimsStateExpectedEnd(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 13, func(i int, s *jobspec.Spec) {
 		if i == 12 {
 			s.Timeout = time.Hour
@@ -130,23 +131,23 @@ func TestClaimsEndAsLearned(t *testing.T) {
 		w.wait(time.Second)
 	}
 	if got := fmt.Sprint(ends); got != "[0s 1m0s 2m0s 3m0s 4m0s 5m0s 6m0s 7m0s 8m0s 9m0s 9m0s 10m0s 1h0m0s]" {
-		t.Errorf("jobs that take 1, 2, 3 … minutes were expected to end after %s", got)
+		t.Errorf("jobs that take 1, 2, 3 … minutes are expected to end after %s", got)
 	}
 }
 
-// Inconclusive readings must not count, nor may learned values replace the memory that a job
-// specifies.
-func TestSpecifiedMemoryIsNotReplaced(t *testing.T) {
+// Nothing may be learned from inconclusive readings or other groups, or for a job that specifies its
+// memory.
+func TestInconclusiveMemoryIsNotLearned(t *testing.T) {
 	for name, test := range map[string]struct {
 		memory gpu.Bytes
 		d      time.Duration
 		change func(i int, s *jobspec.Spec)
 	}{
-		"the job says":     {9 * gpu.GiB, time.Minute, func(_ int, s *jobspec.Spec) { s.DefaultMemory = false }},
-		"other groups":     {9 * gpu.GiB, time.Minute, func(i int, s *jobspec.Spec) { s.Template = uint64(i + 1) }},
-		"too short":        {9 * gpu.GiB, 2 * time.Second, nil},
-		"all of the GPU":   {24 * gpu.GiB, time.Minute, nil},
-		"nothing was seen": {0, time.Minute, nil},
+		"set by the job": {9 * gpu.GiB, time.Minute, func(_ int, s *jobspec.Spec) { s.DefaultMemory = false }},
+		"other groups":   {9 * gpu.GiB, time.Minute, func(i int, s *jobspec.Spec) { s.Template = uint64(i + 1) }},
+		"too short":      {9 * gpu.GiB, 2 * time.Second, nil},
+		"all of the GPU": {24 * gpu.GiB, time.Minute, nil},
+		"no readings":    {0, time.Minute, nil},
 	} {
 		w := learning(t, 32*gpu.GiB, 5, test.change)
 		warned := 0
@@ -166,13 +167,13 @@ func TestSpecifiedMemoryIsNotReplaced(t *testing.T) {
 			t.Errorf("%s: learned %s from %d", name, m, runs)
 		}
 		if want := name == "all of the GPU"; want != (warned == 1) || warned > 1 {
-			t.Errorf("%s: warned %d times", name, warned)
+			t.Errorf("%s: got %d warnings", name, warned)
 		}
 	}
 }
 
-// A job that ran out of memory needs more than it was granted. The reserved memory must fit on a
-// GPU, and be at least the user's min_memory.
+// The reserved memory must be at least what was too little for a job, and at least min_memory, and must
+// fit on a GPU.
 func TestLearnedMemoryHasBounds(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 6, nil)
 	w.b.Settings.MaxConcurrent = 1
@@ -184,16 +185,16 @@ func TestLearnedMemoryHasBounds(t *testing.T) {
 		w.takes(5*gpu.GiB, time.Minute, Ended{})
 	}
 	if m, _ := w.core.Learned(5); m != 8000*gpu.MiB {
-		t.Errorf("5 GiB, but 8000 MiB was too little: learned %s", m)
+		t.Errorf("jobs take 5 GiB, but 8000 MiB was too little: learned %s", m)
 	}
 	w.core.spec(5).LeastMemory, w.core.spec(5).Request.Memory = true, 20*gpu.GiB
 	if m, _ := w.core.Learned(5); m != 0 || w.core.Request(5).Memory != 20*gpu.GiB {
-		t.Errorf("min_memory 20 GiB: learned %s, asks for %s", m, w.core.Request(5).Memory)
+		t.Errorf("with min_memory 20 GiB: learned %s, requests %s", m, w.core.Request(5).Memory)
 	}
 	w.core.spec(5).LeastMemory = false
 	w.core.h.SeedGroup(0, w.core.seedGroupName(5)).Short = 40 * gpu.GiB
 	if m, _ := w.core.Learned(5); m != 31*gpu.GiB {
-		t.Errorf("the largest GPU has 32 GiB: learned %s", m)
+		t.Errorf("with GPUs of 32 GiB: learned %s, want 31 GiB", m)
 	}
 }
 
@@ -205,7 +206,7 @@ func TestDurationsAreLearned(t *testing.T) {
 	w.open()
 	w.send(Began{})
 	if known := w.core.Remaining(w.now, gpu.Observation{}).Known[5]; len(known) > 0 {
-		t.Errorf("nothing has ended, but jobs take %v", known)
+		t.Errorf("before any end: got durations %v", known)
 	}
 	for i := range 4 { // j0 and j2 take one minute, j1 and j3 ten
 		w.takes(gpu.GiB, []time.Duration{time.Minute, 10 * time.Minute}[i%2], Ended{})
@@ -218,17 +219,17 @@ func TestDurationsAreLearned(t *testing.T) {
 	w.send(Began{})
 	s := w.core.Snapshot(w.now)
 	if s.Jobs[0].Name != "j5" || *s.Jobs[0].Attempt.Takes != 600 {
-		t.Errorf("running %+v", s.Jobs[0])
+		t.Errorf("the longest job must start first, got %+v", s.Jobs[0])
 	}
 	if d, runs := w.core.Expected(4); d != time.Minute || runs != 2 {
-		t.Errorf("j4 takes %v, from %d", d, runs)
+		t.Errorf("j4 is expected to take %v, learned from %d, want 1m from 2", d, runs)
 	}
 	r := w.core.Remaining(w.now, gpu.Observation{})
 	if len(r.Batch.Jobs) != 2 || r.Batch.Jobs[0].Name != "j5" || !slices.Equal(r.Known[0], []float32{600, 600}) || !slices.Equal(r.Known[1], []float32{60, 60}) {
-		t.Errorf("left are %+v, of which is known %v", r.Batch.Jobs, r.Known)
+		t.Errorf("the remaining jobs are %+v, with the known durations %v", r.Batch.Jobs, r.Known)
 	}
 	w.core.spec(5).Template, w.core.usage.groups = 3, nil
 	if r := w.core.Remaining(w.now, gpu.Observation{}); len(r.Known[0]) != 4 {
-		t.Errorf("of a job like no other, the batch says %v", r.Known[0])
+		t.Errorf("a job without similar jobs must get the 4 durations of the batch, got %v", r.Known[0])
 	}
 }

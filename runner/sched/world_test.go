@@ -14,12 +14,12 @@ import (
 	"gpurun/state"
 )
 
-// A world surrounds a core in tests: GPUs with their load, an edge that answers actions, a ledger,
-// a clock.
+// A world is the environment of a core in tests: GPUs with their load, a simulated edge that answers
+// actions, a ledger and a clock.
 type world struct {
 	t      testing.TB
 	b      *jobspec.Batch
-	placed []int32 // by job: its index in the file when it was last read again; nil if it was not
+	placed []int32 // by job: its index in the file at the last reload, negative if deleted; nil before a reload
 	opts   Options
 	rules  gpu.Rules
 	devs   []gpu.Device
@@ -28,12 +28,12 @@ type world struct {
 	uses   []use            // GPU memory used by attempts
 	claims []gpu.Claim      // alice's, and those of this user's other runs; nil if claims are not read
 	wishes []gpu.Wish       // of other runs
-	host   *gpu.HostRules   // nil for none
+	host   *gpu.HostRules   // nil without host rules
 	sick   []gpu.Quarantine // of all users
 	vital  map[gpu.UUID]*gpu.Health
 	lost   map[gpu.UUID]bool
 	busy   []change // utilization of GPUs, from a time on
-	fails  string   // why readings fail, or ""
+	fails  string   // why readings fail; "" if they work
 	proof  map[int]Evidence
 
 	core    *Core
@@ -42,22 +42,22 @@ type world struct {
 	wakeAt  time.Duration
 	done    *Finish
 	before  int             // number of facts when the run began
-	manual  map[string]bool // actions that are not answered automatically: "prepare", "read"
+	manual  map[string]bool // actions that are not answered automatically: "prepare", "read", "gather"
 	live    map[string]bool // uni_ids of attempts that the engine runs
 	phases  []phase         // phases of the core's jobs after the last Step
 	grants  map[string]gpu.Grant
-	adopt   []string     // uni_ids that were queried but not answered yet
-	pending []Event      // answers that were not delivered yet
+	adopt   []string     // uni_ids that the core has asked the engine about, without an answer yet
+	pending []Event      // answers not delivered yet
 	hook    func(Action) // called with every action; may be nil
 	log     func(string)
 	does    map[string]string     // activity of each attempt: prints (the default), computes, rests, or an unknown one; see sampled
 	work    map[string]stall.Work // work done by each attempt
 	unis    map[string]int        // number of attempts so far, by job
-	reopen  bool                  // jobs that had ended or were held have changed, or their order has
-	chaotic bool                  // jobs may wait for each other, and attempts may end before the run has begun
+	reopen  bool                  // ended or held jobs, or the order of jobs, have changed
+	chaotic bool                  // for FuzzCore: skips checkPhases, whose assumptions random events violate
 }
 
-// A change is a GPU's utilization from a time on.
+// A change sets the utilization of a GPU from a time on.
 type change struct {
 	gpu     int
 	at      time.Duration
@@ -208,7 +208,7 @@ func (w *world) step(ev Event) {
 		w.act(a)
 	}
 	if wakes > 1 {
-		w.t.Fatalf("%d Wakes in one Step", wakes)
+		w.t.Fatalf("got %d Wakes in one Step, want at most 1", wakes)
 	}
 	if len(w.b.Jobs) < 1000 {
 		w.watchPhases(ev)
@@ -221,7 +221,7 @@ func (w *world) step(ev Event) {
 	}
 }
 
-// watchPhases records whether the last Step may have put a job before one that is already running.
+// watchPhases records whether the last Step may have placed an unfinished job before a running one.
 func (w *world) watchPhases(ev Event) {
 	switch ev.(type) {
 	case Reloaded, JobsChanged:
@@ -236,13 +236,13 @@ func (w *world) watchPhases(ev Event) {
 	}
 }
 
-// checkPhases checks that the ledger gives the same phases after a run as the run had at its end.
+// checkPhases checks that after a run, the ledger gives the phases that jobs had at its end.
 func (w *world) checkPhases() {
 	h, began := state.NewHistory(), w.now.Wall.Add(time.Hour) // later than all facts
 	for i, r := range w.ledger {
 		if i >= w.before {
 			if r.Fact.By != "" || r.Fact.Kind == state.KindForget {
-				return // the user's command is for the next run
+				return // a command of the user, which takes effect in the next run
 			}
 			r.Fact.Time = began
 		}
@@ -262,7 +262,7 @@ func (w *world) checkPhases() {
 func (w *world) act(a Action) {
 	if w.done != nil {
 		if _, ok := a.(Discard); !ok {
-			w.t.Fatalf("%T after Finish", a)
+			w.t.Fatalf("got %T after Finish", a)
 		}
 	}
 	if w.hook != nil {
@@ -273,7 +273,7 @@ func (w *world) act(a Action) {
 		w.ledger = append(w.ledger, a)
 	case Prepare:
 		if why := w.core.outsideHours(); why != "" {
-			w.t.Fatalf("%s is prepared: %s", w.b.Jobs[a.Job].Name, why)
+			w.t.Fatalf("%s is prepared outside the allowed hours: %s", w.b.Jobs[a.Job].Name, why)
 		}
 		w.grants[w.uni(a.Job, a.Attempt)] = a.Grant
 		if !w.manual["prepare"] {
@@ -304,7 +304,7 @@ func (w *world) act(a Action) {
 	}
 }
 
-// sampled makes attempts work and returns their progress.
+// sampled lets attempts work and returns their progress.
 func (w *world) sampled(a SampleProgress) Event {
 	var ev ProgressSampled
 	for _, uni := range a.UniIDs {
@@ -404,7 +404,7 @@ func (w *world) after(d time.Duration) {
 // tick advances time to the core's next timer.
 func (w *world) tick() {
 	if w.wakeAt == 0 {
-		w.t.Fatal("there is nothing to wait for")
+		w.t.Fatal("the core has requested no timer")
 	}
 	if d := w.wakeAt - w.now.Boot; d > 0 {
 		w.after(d)
@@ -413,7 +413,7 @@ func (w *world) tick() {
 	w.send(Woken{})
 }
 
-// wait advances time, with every Woken that the core requests.
+// wait advances time and sends every Woken that the core has requested until then.
 func (w *world) wait(d time.Duration) {
 	end := w.now.Boot + d
 	for w.wakeAt > 0 && w.wakeAt <= end && w.done == nil {

@@ -16,8 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "update the table in docs/guide/pruning.md")
 
-// A training is a noisy curve. Its final value and its speed vary, so that curves cross, and some
-// diverge.
+// A training is a noisy curve. Final values and speeds vary, so curves cross. Some curves diverge.
 type training struct {
 	values []float64
 	pace   float64 // time per step
@@ -53,7 +52,7 @@ func sweep(seed int64) []training {
 func play(list []training, rule *jobspec.Prune) (cost, best float64) {
 	type gpu struct {
 		job, step int
-		at        float64 // when it reports the step
+		at        float64 // when the job reports the step
 	}
 	curves := make([]state.Curve, len(list))
 	next, gpus, others := 0, make([]gpu, sweepGPUs), []state.Curve(nil)
@@ -89,9 +88,9 @@ func play(list []training, rule *jobspec.Prune) (cost, best float64) {
 	}
 }
 
-// TestSimulation checks the table of rules in pruning.md. go test ./runner/sched/prune -run
-// Simulation -update updates it.
-func TestSimulation(t *testing.T) {
+// The table of rules in pruning.md must match a simulation. go test ./runner/sched/prune -run Simulation
+// -update rewrites it.
+func TestPruningTableMatchesSimulation(t *testing.T) {
 	const page, from, to = "../../../docs/guide/pruning.md", "<!-- simulation -->\n", "<!-- end -->"
 	const sweeps = 200
 	type result struct {
@@ -116,7 +115,7 @@ func TestSimulation(t *testing.T) {
 			}
 			fmt.Fprintf(&out, "| %v | %v | %.0f%% | %.0f%% | %.2f points |\n", keep, after, 100*saved/sweeps, 100*float64(kept)/sweeps, 100*lost/sweeps)
 			if after >= 10 && keep > 0.5 && (saved < 0.3*sweeps || kept < sweeps*9/10) {
-				t.Errorf("keep %v after %v saved %v and kept the best in %d of %d", keep, after, saved/sweeps, kept, sweeps)
+				t.Errorf("keep %v after %v saves %v of the GPU time and keeps the best in %d of %d sweeps", keep, after, saved/sweeps, kept, sweeps)
 			}
 		}
 	}
@@ -127,7 +126,7 @@ func TestSimulation(t *testing.T) {
 	head, rest, ok := bytes.Cut(text, []byte(from))
 	_, tail, end := bytes.Cut(rest, []byte(to))
 	if !ok || !end {
-		t.Fatalf("%s has no %q", page, from)
+		t.Fatalf("%s lacks %q or %q", page, from, to)
 	}
 	want := string(head) + from + out.String() + to + string(tail)
 	if *update {
@@ -135,6 +134,6 @@ func TestSimulation(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if string(text) != want {
-		t.Errorf("%s has another table than\n%s", page, out.String())
+		t.Errorf("the table in %s is out of date, want\n%s", page, out.String())
 	}
 }

@@ -8,15 +8,14 @@ import (
 	"gpurun/jobspec"
 )
 
-// Each row is a day in steps of one look: the attempt's work in each step, and when the attempt
-// stalls.
+// Each row simulates an attempt for up to a day: its work before each look, and the first report.
 func TestLookReportsStalls(t *testing.T) {
 	half := jobspec.Stall{After: 30 * time.Minute}
 	for name, c := range map[string]struct {
 		stall jobspec.Stall
 		gpus  bool
 		each  func(i int, w *Watch, did *Work, now time.Duration) // called before look i
-		want  string                                              // the first report
+		want  string                                              // the first report; "" for none
 	}{
 		"nothing":        {half, false, func(int, *Watch, *Work, time.Duration) {}, "no output or CPU use for 30 min"},
 		"output":         {half, false, func(_ int, _ *Watch, did *Work, _ time.Duration) { did.Output++ }, ""},
@@ -55,18 +54,18 @@ func reading(now time.Duration, percent int) *gpu.Reading {
 	return &gpu.Reading{Listed: true, Samples: []gpu.Sample{{At: now, Percent: percent}}}
 }
 
-// While a machine is suspended, no attempt stalls, however long that takes.
+// However long a machine is suspended, no attempt may be reported as stalled.
 func TestNothingStallsWhileSuspended(t *testing.T) {
 	var w Watch
 	s := jobspec.Stall{After: time.Second}
 	for _, now := range []time.Duration{1, 9 * time.Hour, 18 * time.Hour} {
 		if got := w.Look(s, Work{}, false, now); got != "" {
-			t.Errorf("at %s: %q", now, got)
+			t.Errorf("at %s: got %q, want no report", now, got)
 		}
 	}
 }
 
-func TestPaceFollowsTheSettings(t *testing.T) {
+func TestPaceFollowsSettings(t *testing.T) {
 	for s, want := range map[jobspec.Stall]time.Duration{
 		{}:                                      0,
 		{After: time.Second}:                    100 * time.Millisecond,
@@ -77,7 +76,7 @@ func TestPaceFollowsTheSettings(t *testing.T) {
 		{After: time.Hour, Output: time.Minute}: 3 * time.Second,
 	} {
 		if got := Pace(s); got != want {
-			t.Errorf("%+v: %s, want %s", s, got, want)
+			t.Errorf("%+v: got %s, want %s", s, got, want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestKeyDependsOnlyOnWork(t *testing.T) {
 		{"work dir", "jobs:\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}, work_dir: sub}\n", false},
 		{"work dir of all", "settings: {work_dir: ..}\n" + base, false},
 		{"config", "jobs:\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}, config: {base: c.yaml, set: {lr: 3}}}\n", false},
-		{"second of its kind", "jobs:\n  - {name: z, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n", false},
+		{"second identical job", "jobs:\n  - {name: z, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := keyOf(t, test.content) == keyOf(t, base); got != test.same {

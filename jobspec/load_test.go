@@ -31,7 +31,7 @@ func TestMatrixExpandsInOrder(t *testing.T) {
 		{"as spelled", "matrix: {a: [007, 1e-5, 0.10]}", "j-007 j-1e-5 j-0.10"},
 		{"exclude by value", "matrix: {a: [1e-5, 1], exclude: [{a: 0.00001}]}", "j"},
 		{"exclude in part", "matrix: {a: [1, 2], b: [x, y], exclude: [{a: 1}]}", "j-2-x j-2-y"},
-		{"include a new one", "matrix: {a: [1], b: [x], include: [{a: 2, b: y}]}", "j-1-x j-2-y"},
+		{"include adds a job", "matrix: {a: [1], b: [x], include: [{a: 2, b: y}]}", "j-1-x j-2-y"},
 		{"include extends", "matrix: {a: [1, 2], include: [{a: 2, c: z}]}", "j-1 j-2-z"},
 		{"include in part", "matrix: {a: [1, 2], b: [x], include: [{a: 3}, {a: 2, c: z}]}", "j-1-x j-2-x-z j-3"},
 		{"empty zip", "zip: {}", "j"},

@@ -97,11 +97,11 @@ func TestBlameForOutOfMemory(t *testing.T) {
 		want   fault
 		why    string
 	}{
-		"no other process":           {GPUMemory, nil, unknown, ""},
-		"another user took the rest": {GPUMemory, []gpu.Process{{PID: 9, UID: 1001, User: "bob", Memory: 11 * gpu.GiB}}, theirs, "meanwhile, bob's process (pid 9, 11 GiB) started on GPU 0 and left the job"},
-		"another user took little":   {GPUMemory, []gpu.Process{{PID: 9, UID: 1001, User: "bob", Memory: gpu.GiB}}, unknown, ""},
-		"its own user took the rest": {GPUMemory, []gpu.Process{{PID: 9, UID: 1000, Memory: 11 * gpu.GiB}}, unknown, ""},
-		"host memory":                {HostMemory, []gpu.Process{{PID: 9, UID: 1001, Memory: 11 * gpu.GiB}}, unknown, ""},
+		"no other process":            {GPUMemory, nil, unknown, ""},
+		"another user took the rest":  {GPUMemory, []gpu.Process{{PID: 9, UID: 1001, User: "bob", Memory: 11 * gpu.GiB}}, theirs, "meanwhile, bob's process (pid 9, 11 GiB) started on GPU 0 and left the job"},
+		"another user took little":    {GPUMemory, []gpu.Process{{PID: 9, UID: 1001, User: "bob", Memory: gpu.GiB}}, unknown, ""},
+		"the same user took the rest": {GPUMemory, []gpu.Process{{PID: 9, UID: 1000, Memory: 11 * gpu.GiB}}, unknown, ""},
+		"host memory":                 {HostMemory, []gpu.Process{{PID: 9, UID: 1001, Memory: 11 * gpu.GiB}}, unknown, ""},
 	} {
 		pool, live, a := twoGPUs()
 		pool.Observe(gpu.Observation{Readings: []gpu.Reading{*list(0), *list(1)}})

@@ -112,7 +112,7 @@ func TestEventsResumeAfterDisconnect(t *testing.T) {
 	f := newFake(t, 3)
 	s := serve(t, f, Read)
 	l := s.listen("")
-	expect(t, l.until()) // only the current position
+	expect(t, l.until()) // no jobs, only the current version
 	f.set(fakeJob(1, state.Running))
 	expect(t, l.until(), "train-s1 running")
 	l.close()
@@ -147,7 +147,7 @@ func TestNewJobListResetsEvents(t *testing.T) {
 	for _, bad := range []string{"0123-4", "x", "-", "-1", strings.Repeat("9", 100), l.lastID + "x"} {
 		expect(t, s.listen(bad).until(), "reset")
 	}
-	expect(t, s.listen(l.lastID[:strings.IndexByte(l.lastID, '-')]+"-99999999999999999").until(), "train-s0 pending", "train-s1 pending", "train-s7 pending") // from a clock that was ahead
+	expect(t, s.listen(l.lastID[:strings.IndexByte(l.lastID, '-')]+"-99999999999999999").until(), "train-s0 pending", "train-s1 pending", "train-s7 pending") // a version from a clock that was ahead
 	res, page := s.get("/api/v1/batches/" + batchA + "/jobs?offset=1&limit=1")
 	if !strings.Contains(page, `"total":3,"offset":1`) || !strings.Contains(page, "train-s1") || strings.Contains(page, "train-s0") {
 		t.Errorf("the second page: %s", page)

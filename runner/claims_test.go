@@ -18,16 +18,15 @@ import (
 	"gpurun/state/schema"
 )
 
-// claimedHost is an engine on a host where another user, alice, holds the claims that theirs
-// returns.
+// claimedHost is an engine on a host where theirs returns the claims of another user, alice.
 type claimedHost struct {
 	*Sim
 	theirs func() []gpu.Claim
-	fails  func(n int) error // for the n-th claim, from 1
+	fails  func(n int) error // the error of the n-th claim, counted from 1
 
 	mu        sync.Mutex
 	claimed   []string
-	made      atomic.Int32 // len(claimed), because theirs is called with and without mu held
+	made      atomic.Int32 // len(claimed), for theirs, which is called with and without mu held
 	withdrawn []string
 }
 
@@ -56,7 +55,7 @@ func (r *claimedHost) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []str
 
 const oneGPUJob = "settings: {poll: 5s}\njobs: [{name: a, run: x, gpu_memory: 20GiB}]\n"
 
-// Another run claims the GPU first. The attempt is not charged, and the job runs once the GPU is
+// If another run claims the GPU first, the attempt is not charged, and the job runs once the GPU is
 // free.
 func TestLostRaceIsRetriedWithoutCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -79,26 +78,26 @@ func TestLostRaceIsRetriedWithoutCharge(t *testing.T) {
 		w.Sinks = []Sink{why}
 		res := w.run()
 		if !slices.Equal(r.claimed, []string{"u1", "u2"}) || !slices.Equal(r.withdrawn, []string{"u1"}) {
-			t.Errorf("claimed %q, withdrawn %q", r.claimed, r.withdrawn)
+			t.Errorf("claimed %q and withdrew %q, want [u1 u2] and [u1]", r.claimed, r.withdrawn)
 		}
 		starts := w.memory.kinds(state.KindStart)
 		if len(starts) != 1 || starts[0].Attempt != 1 || starts[0].UniID != "u2" || header != "" {
-			t.Errorf("starts are %+v, header %q", starts, header)
+			t.Errorf("got starts %+v and header %q, want attempt 1 as u2 without a header", starts, header)
 		}
 		if res.Wall < 30*time.Second || res.Wall > 40*time.Second {
-			t.Errorf("it took %v", res.Wall)
+			t.Errorf("the run took %v, want 30s to 40s", res.Wall)
 		}
 		if want := "needs 20 GiB; GPU 0: held by alice, train"; why.text != want {
-			t.Errorf("meanwhile it waited for %q, want %q", why.text, want)
+			t.Errorf("reason for waiting: got %q, want %q", why.text, want)
 		}
 		if !slices.Equal(res.Warnings, []string{"claims: something odd"}) {
-			t.Errorf("warnings %q, want one", res.Warnings)
+			t.Errorf("got warnings %q, want one", res.Warnings)
 		}
 	})
 }
 
-// Claims read for a start are older than those read since. Using them would grant a GPU that alice
-// has claimed meanwhile.
+// While a start is prepared, the claims read for it become outdated. Using them instead of newer
+// ones would grant a GPU that alice has claimed in the meantime.
 func TestOlderClaimsDoNotReplaceNewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, `settings: {poll: 1m}
@@ -115,7 +114,7 @@ jobs:
 				claims = append(claims, gpu.Claim{UUID: w.Prober.Devices()[1].UUID, User: "alice", Job: "train", Attempt: "hers"})
 			}
 			if r.made.Load() == 1 && time.Since(began) < time.Second {
-				time.Sleep(2 * time.Second) // preparing the rest takes that long
+				time.Sleep(2 * time.Second) // a slow preparation
 			}
 			return claims
 		}
@@ -127,7 +126,7 @@ jobs:
 		w.Engine = engine.Opened{Engine: r, Claims: r, Trees: r}
 		w.run()
 		if got := w.memory.ends(); len(got) != 3 || len(r.withdrawn) > 0 {
-			t.Errorf("ends %q, claims %q withdrawn", got, r.withdrawn)
+			t.Errorf("got ends %q and withdrawn claims %q, want three ends and no withdrawal", got, r.withdrawn)
 		}
 	})
 }
@@ -159,10 +158,10 @@ func TestFailedClaimDoesNotFailJob(t *testing.T) {
 		}
 		res := w.run()
 		if b, err := os.ReadFile(log + ".1"); string(b) != "of an earlier run" {
-			t.Errorf("the old log is not kept: %q, %v", b, err)
+			t.Errorf("old log: got %q, %v", b, err)
 		}
 		if got := w.memory.ends(); !slices.Equal(got, []string{"a: succeeded"}) || len(r.claimed) != 4 || res.Wall > 10*time.Second {
-			t.Errorf("ends %q after %d claims and %v", got, len(r.claimed), res.Wall)
+			t.Errorf("got ends %q after %d claims and %v, want one success after 4 claims and at most 10s", got, len(r.claimed), res.Wall)
 		}
 		if len(w.memory.gone) != 4 {
 			t.Errorf("attempts %q were removed, want all four", w.memory.gone)

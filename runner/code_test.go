@@ -10,8 +10,8 @@ import (
 	"gpurun/runner/sched"
 )
 
-// The files in a copy of the code move to the work dir once no attempt uses the copy. A new attempt
-// in the copy waits for that.
+// Settling moves files from a code copy to the work dir. It begins once no attempt uses the copy,
+// and new attempts in the copy wait for it.
 func TestStartWaitsForSettle(t *testing.T) {
 	var looks []func()
 	now := time.Hour
@@ -27,15 +27,15 @@ func TestStartWaitsForSettle(t *testing.T) {
 		l.use(code, step.by)
 		now += settleEvery
 		if l.settle(false); len(looks) != step.want {
-			t.Errorf("%d looks after %d steps, want %d", len(looks), i+1, step.want)
+			t.Errorf("got %d settles after %d steps, want %d", len(looks), i+1, step.want)
 		}
 	}
 	if code.TryLock() {
-		t.Error("an attempt may start while its copy is settled")
+		t.Error("an attempt can start while its copy is being settled")
 	}
 	looks[0]()
 	(<-l.inbox)()
 	if !code.TryLock() {
-		t.Error("the copy stays locked")
+		t.Error("the copy is still locked after it was settled")
 	}
 }

@@ -24,8 +24,8 @@ func (at atEnd) Fact(_ int, f state.Fact) {
 }
 func (atEnd) Snapshot(*schema.Status) {}
 
-// Files that a node has written may appear late. A job that succeeded there ends once its output is
-// visible, even if the output comes from a copy of the code that another job uses.
+// Files written on a cluster node may appear late on this host. A successful job ends once its
+// output is visible, even if that output is in a code copy that another job still uses.
 func TestSuccessWaitsForLateOutput(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -69,7 +69,7 @@ func TestSuccessWaitsForLateOutput(t *testing.T) {
 				w.Sinks = []Sink{atEnd(func(f state.Fact) {
 					_, err := os.Stat(home)
 					if took := time.Since(began); f.Job == "a" && (f.State != tt.want || took != tt.after || (err == nil) != tt.brought) {
-						t.Errorf("it has %s after %v, its output: %v", f.State, took, err)
+						t.Errorf("got %s after %v, want %s after %v; output in the work dir: %v", f.State, took, tt.want, tt.after, err)
 					}
 				})}
 				w.run()

@@ -18,7 +18,7 @@ func TestJobsInheritOnlyUserEnvironment(t *testing.T) {
 		name, value, _ := strings.Cut(kv, "=")
 		t.Setenv(name, value)
 		if got := slices.Contains(Environ(), kv); got != want {
-			t.Errorf("%s: inherited %v, want %v", kv, got, want)
+			t.Errorf("%s: got inherited %v, want %v", kv, got, want)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestEnvironmentPrecedence(t *testing.T) {
 	}{
 		{nil, []string{"A=2", "B=1"}},
 		{[]string{"B=3", "C=4", "C=5", "CC=6", "CUDA_VISIBLE_DEVICES=0"}, []string{"A=2", "B=3", "C=5", "CC=6"}},
-		{nil, []string{"A=2", "B=1"}}, // without variables of the previous job
+		{nil, []string{"A=2", "B=1"}}, // the previous job's variables are gone
 	}
 	for _, tt := range tests {
 		if got, want := environ(tt.env...), append(tt.want, gpurun...); !slices.Equal(got, want) {

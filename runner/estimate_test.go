@@ -15,9 +15,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// atHalfTime is a sink that keeps the estimate made when half of the run is over.
+// atHalfTime is a sink that keeps the first estimate after half of the run.
 type atHalfTime struct {
-	Wall time.Duration // duration of an earlier run of the batch; 0 if unknown
+	Wall time.Duration // how long an earlier run of the batch took; 0 if unknown
 	at   time.Time
 	end  *schema.End
 }
@@ -29,17 +29,17 @@ func (h *atHalfTime) Snapshot(s *schema.Status) {
 	}
 }
 
-// pastBatch is a batch with its jobs' requests, the number of GPUs, and the jobs' durations.
+// A pastBatch is a job file, the simulated GPUs it runs on, and the durations of its jobs.
 type pastBatch struct {
 	name, yaml, gpus string
 	takes            func(r *rand.Rand, job string) time.Duration
 	logs             bool // jobs print their epochs
 }
 
-// minutes returns a duration in test minutes, which are 5 s long.
+// minutes returns a duration in test minutes of 5 s each.
 func minutes(m float64) time.Duration { return time.Duration(m * 5 * float64(time.Second)) }
 
-// around returns a random time near m; part is the relative deviation.
+// around returns a random duration near m minutes, with the given relative deviation.
 func around(r *rand.Rand, m, part float64) time.Duration {
 	return minutes(m * max(0.1, 1+part*r.NormFloat64()))
 }
@@ -73,8 +73,8 @@ var pastBatches = []pastBatch{
 		func(r *rand.Rand, _ string) time.Duration { return around(r, 4, 0.5) }, false},
 }
 
-// In eight of ten batches, the estimate at half time is off by at most a fifth of the remaining
-// time.
+// For at least eight of the ten batches, the estimate at half time is off by less than a fifth of
+// the remaining time.
 func TestEstimateAtHalfTimeIsAccurate(t *testing.T) {
 	good := 0
 	for i, past := range pastBatches {
@@ -108,14 +108,14 @@ func TestEstimateAtHalfTimeIsAccurate(t *testing.T) {
 			}
 			end := h.end.From.Add(h.end.To.Sub(*h.end.From) / 2).Sub(began)
 			off := (end - h.Wall).Seconds() / (h.Wall / 2).Seconds()
-			t.Logf("%s: took %v, estimated %v at half time (%+.0f%% of what is left)", past.name, h.Wall.Round(time.Second), end.Round(time.Second), 100*off)
+			t.Logf("%s: took %v, estimated %v at half time (off by %+.0f%% of the remaining time)", past.name, h.Wall.Round(time.Second), end.Round(time.Second), 100*off)
 			if off > -0.2 && off < 0.2 {
 				good++
 			}
 		})
 	}
 	if good < 8 {
-		t.Errorf("%d of %d batches", good, len(pastBatches))
+		t.Errorf("%d of %d estimates are accurate, want at least 8", good, len(pastBatches))
 	}
 }
 
@@ -175,19 +175,19 @@ func TestStalledJobDoesNotMoveEstimate(t *testing.T) {
 			}
 		}
 		if len(s.ends) < 50 {
-			t.Errorf("the end was estimated %d times", len(s.ends))
+			t.Errorf("got %d estimates, want at least 50", len(s.ends))
 		}
 	})
 }
 
-// An end foreseen for all jobs is not shown once the run only lets the running ones end.
-func TestEndOfAnotherPhaseIsNotShown(t *testing.T) {
+// An estimate that includes waiting jobs is wrong once the run is draining.
+func TestEstimateOfAnotherPhaseIsNotShown(t *testing.T) {
 	at := schema.Time(time.Unix(1e9, 0))
 	f := estimate{end: &schema.End{From: at, To: at}, phase: schema.RunRunning}
 	for phase, shown := range map[schema.RunPhase]bool{schema.RunRunning: true, schema.RunDraining: false} {
 		st := &schema.Status{Run: &schema.Run{Alive: true, Phase: &phase}, Live: &schema.Live{}}
 		if f.addTo(st); (st.Live.End != nil) != shown {
-			t.Errorf("%s: %+v", phase, st.Live.End)
+			t.Errorf("%s: got end %+v, want shown %v", phase, st.Live.End, shown)
 		}
 	}
 }

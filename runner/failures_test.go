@@ -29,14 +29,14 @@ func TestFailuresAreGroupedAndCancelledJobsComeLast(t *testing.T) {
 		return Last{End: f}, true
 	})
 	if len(got) != 3 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got %+v, want 3 groups", got)
 	}
 	for i, want := range []struct {
 		job            string
 		count, blocked int
 	}{{"d", 2, 1}, {"b", 1, 0}, {"a", 2, 0}} {
 		if f := got[i]; f.Job != want.job || f.Alike.Count != want.count || f.Blocked != want.blocked || len(f.Alike.Jobs) != want.count {
-			t.Errorf("%d: %+v, want %+v", i, f, want)
+			t.Errorf("group %d: got %+v, want %+v", i, f, want)
 		}
 	}
 }

@@ -11,22 +11,22 @@ import (
 )
 
 // bareGo lists the files that may use bare go statements, with the reason. Elsewhere, goroutines
-// must handle panics: an internal failure exits with 70, while Go's own status 2 would mean that
+// must handle panics: an internal error exits with 70, while Go's own status 2 would mean that
 // nothing ran.
 var bareGo = map[string]string{
-	"runner/session/process.go":             "it is what sees to panics",
-	"runner/engine/local/keeper/contain.go": "it is what sees to them in a keeper",
-	"runner/engine/local/keeper/keeper.go":  "a keeper, which contains what can be contained",
+	"runner/session/process.go":             "handles panics of the runner",
+	"runner/engine/local/keeper/contain.go": "handles panics of a keeper",
+	"runner/engine/local/keeper/keeper.go":  "a keeper, which contains most panics",
 	"runner/engine/local/keeper/claims.go":  "a keeper",
-	"runner/engine/local/keeper/single.go":  "a keeper, of one attempt",
+	"runner/engine/local/keeper/single.go":  "a keeper of one attempt",
 	"runner/engine/cluster/task.go":         "a keeper's process on a node",
 	"runner/engine/local/remote.go":         "waits for a process and does nothing else",
 	"runner/measure.go":                     "reads metrics, and fails alone",
-	"gpu/probe/childmain.go":                "another process, whose crash is made good",
+	"gpu/probe/childmain.go":                "the probe process, which is restarted after a crash",
 	"gpu/probe/child.go":                    "waits for a process and does nothing else",
 	"gpu/claim/reader.go":                   "reads for any process, and fails alone",
-	"gpu/hostrules/identities.go":           "asks for groups and does nothing else",
-	"state/host/users.go":                   "asks for a name and does nothing else",
+	"gpu/hostrules/identities.go":           "looks up groups and does nothing else",
+	"state/host/users.go":                   "looks up a name and does nothing else",
 }
 
 func TestGoroutinesHandlePanics(t *testing.T) {
@@ -63,8 +63,8 @@ func TestGoroutinesHandlePanics(t *testing.T) {
 	}
 }
 
-// isPlainStart reports `go f()` in a func(f func()), which is how a package starts goroutines by
-// default.
+// isPlainStart reports whether g is `go f()`, as in func(f func()) { go f() }, the default way for a
+// package to start goroutines.
 func isPlainStart(g *ast.GoStmt) bool {
 	f, ok := g.Call.Fun.(*ast.Ident)
 	return ok && f.Name == "f" && len(g.Call.Args) == 0

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// mayImport lists the packages of this module that each package may import.
-// docs/internals/architecture.md has the same rules.
+// mayImport lists the packages of this module that each package may import. Packages without an
+// entry may import any but runner/cli.
 var mayImport = map[string][]string{
 	"gpurun":                            {"gpurun/runner/cli"},
 	"gpurun/gpu":                        {},
@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/engine/cluster/slurm":      {"gpurun/gpu", "gpurun/runner/engine", "gpurun/runner/engine/cluster"},
 }
 
-// neverInPure are packages that make decisions unrepeatable, so pure packages must not import them.
+// neverInPure lists packages that would make decisions nondeterministic or block them.
 var neverInPure = []string{"os", "os/exec", "log", "sync", "math/rand", "math/rand/v2", "context", "net", "syscall"}
 
 func TestImportsFollowArchitecture(t *testing.T) {
@@ -123,7 +123,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// Other packages must return an exit status.
+// Other packages return an exit status instead.
 func TestOnlyMainExits(t *testing.T) {
 	eachSource(t, func(path string, src []byte) {
 		if filepath.Base(path) != "main.go" && bytes.Contains(src, []byte("os.Exit(")) {
@@ -132,7 +132,7 @@ func TestOnlyMainExits(t *testing.T) {
 	})
 }
 
-// make check tests CALC without the race detector.
+// make check tests the packages in CALC without the race detector.
 func TestPackagesWithoutRaceDetectorStartNoGoroutines(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
 	calc := regexp.MustCompile(`(?m)^CALC +:= (.*)$`).FindSubmatch(makefile)
@@ -151,7 +151,7 @@ func TestPackagesWithoutRaceDetectorStartNoGoroutines(t *testing.T) {
 		}
 	})
 	if seen < 100 {
-		t.Errorf("only %d files of CALC", seen)
+		t.Errorf("CALC covers only %d files, want at least 100", seen)
 	}
 }
 

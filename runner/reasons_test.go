@@ -8,7 +8,7 @@ import (
 	"gpurun/state"
 )
 
-func TestReasonsShowPathsLikeJobFile(t *testing.T) {
+func TestReasonsShowPathsAsInJobFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, `
 jobs:

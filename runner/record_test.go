@@ -12,13 +12,13 @@ import (
 
 func TestFactsOfOneStepAreOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestRun(t, "jobs: [{name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 1}]\n", "", exits(nil)) // without GPUs
+		w := newTestRun(t, "jobs: [{name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 1}]\n", "", exits(nil)) // they fail: there are no GPUs
 		r := w.run()
 		if r.Final.Counts[state.Failed] != 20 || len(w.memory.facts) != 20 {
 			t.Fatalf("got %v, %d facts", r.Final.Counts, len(w.memory.facts))
 		}
 		if w.memory.writes != 1 {
-			t.Errorf("%d writes for %d facts", w.memory.writes, len(w.memory.facts))
+			t.Errorf("got %d writes for %d facts, want 1", w.memory.writes, len(w.memory.facts))
 		}
 		for i, f := range w.memory.facts {
 			if want := fmt.Sprint("j", i+1); f.Job != want {
@@ -42,7 +42,7 @@ func TestFactsOfAttemptAreInOrder(t *testing.T) {
 		}
 		for id, got := range kinds {
 			if got != "start running end " {
-				t.Errorf("%s: %s", id, got)
+				t.Errorf("%s: got facts %q", id, got)
 			}
 		}
 	})
@@ -53,25 +53,25 @@ func TestRunningIsRecordedSoon(t *testing.T) {
 		w := newTestRun(t, "jobs:\n  - {name: a, run: x, gpus: 0}\n", "", lasts(time.Hour))
 		time.AfterFunc(time.Second, func() {
 			if n := len(w.memory.kinds(state.KindRunning)); n != 1 {
-				t.Errorf("%d running facts after a second", n)
+				t.Errorf("got %d running facts after a second, want 1", n)
 			}
 		})
 		w.run()
 	})
 }
 
-// The end of an attempt says that it ran. A line before it that says the same is one too many.
-func TestEndThatComesWithItsStartIsOneFact(t *testing.T) {
+// An end includes the process, so a running fact just before it would be redundant.
+func TestImmediateEndNeedsNoRunningFact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, "jobs:\n  - {name: a, run: x, gpus: 0}\n", "", func(engine.Launch) Play { return Play{AtOnce: true} })
 		if r := w.run(); r.Final.Counts[state.Succeeded] != 1 {
 			t.Fatalf("got %v", r.Final.Counts)
 		}
 		if n := len(w.memory.kinds(state.KindRunning)); n != 0 {
-			t.Errorf("%d running facts, want none", n)
+			t.Errorf("got %d running facts, want none", n)
 		}
 		if ends := w.memory.kinds(state.KindEnd); len(ends) != 1 || ends[0].PID == 0 {
-			t.Errorf("got %+v, want an end with the process", ends)
+			t.Errorf("got %+v, want one end with its PID", ends)
 		}
 	})
 }

@@ -58,7 +58,8 @@ func TestFullDiskAtRecordOrLogDoesNotFailJob(t *testing.T) {
 	})
 }
 
-// The end must not be written without its start, although it is shorter and would fit.
+// An end is shorter than a start, so it may fit where its start did not. It must not be recorded
+// alone.
 func TestEndIsNotWrittenWithoutStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))

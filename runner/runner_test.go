@@ -30,8 +30,8 @@ type memory struct {
 	facts  []state.Fact
 	n      int
 	writes int
-	full   func(f state.Fact) bool // facts for which there is no room
-	gone   []string                // attempts that were removed
+	full   func(f state.Fact) bool // whether there is no room for f
+	gone   []string                // removed attempts
 }
 
 func (m *memory) Append(_ int, facts ...state.Fact) (int, error) {
@@ -191,7 +191,7 @@ jobs:
 `, "2x24GiB", func(l engine.Launch) Play {
 			got = l
 			if len(w.memory.kinds(state.KindStart)) != 1 {
-				t.Error("launched before its start was recorded")
+				t.Error("the job was launched before its start was recorded")
 			}
 			return Play{For: time.Second}
 		})
@@ -213,7 +213,8 @@ jobs:
 	})
 }
 
-// A retry appends after a header line, and only its own part of the log is examined.
+// A retry appends to the log after a header line, and its failure is classified by its own part of
+// the log.
 func TestRetryAppendsToLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var headers []string
@@ -250,7 +251,7 @@ jobs:
 			t.Errorf("got headers %q", headers)
 		}
 		if b, _ := os.ReadFile(old + ".1"); string(b) != "of an earlier run\n" {
-			t.Errorf("the old log: got %q", b)
+			t.Errorf("old log: got %q", b)
 		}
 		if len(r.Failures) != 1 || r.Failures[0].Tail[len(r.Failures[0].Tail)-1] != "attempt 3" {
 			t.Errorf("got %+v", r.Failures)
@@ -258,8 +259,7 @@ jobs:
 	})
 }
 
-// If there is no room for a start, nothing is launched. Running jobs continue, and their ends are
-// kept until there is room.
+// If a start cannot be recorded, nothing is launched.
 func TestFullDiskStopsStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
@@ -280,6 +280,7 @@ func TestFullDiskStopsStarts(t *testing.T) {
 	})
 }
 
+// Running jobs continue while the disk is full. Their ends are recorded once there is room.
 func TestEndsWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
@@ -328,9 +329,9 @@ func TestStopDrainsOrInterruptsJobs(t *testing.T) {
 	}
 }
 
-// An attempt must end even if its stop comes in the same step as its launch, for example because
-// the batch's hours are over.
-func TestAttemptStopsInLaunchStep(t *testing.T) {
+// One step can both launch and stop an attempt, for example because the batch's hours end. The
+// attempt must then still end.
+func TestStopInLaunchStepEndsAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", func(engine.Launch) Play { return Play{For: time.Hour} })
 		defer w.engine.Close()
@@ -347,7 +348,7 @@ func TestAttemptStopsInLaunchStep(t *testing.T) {
 			}
 		}
 		if ran := time.Since(began); ran > time.Minute {
-			t.Errorf("it ran for %v", ran)
+			t.Errorf("the attempt ran for %v", ran)
 		}
 	})
 }
@@ -422,8 +423,8 @@ func TestAdoptedFailureIsReportedInFull(t *testing.T) {
 	})
 }
 
-// GPU time of attempts that ended without a runner counts until their end. Time on a shared GPU
-// counts once, as in gpurun history.
+// Attempts that ended while no runner was alive count until their end. Time on a shared GPU counts
+// once, as in gpurun history.
 func TestGPUHoursOfDeadRunAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, "defaults: {share: true, gpu_memory: 2GiB}\njobs: [{name: a, run: x}, {name: b, run: y}]\n", "1x24GiB", exits(nil))
@@ -449,7 +450,7 @@ func TestGPUPassesToNextJobWithoutPoll(t *testing.T) {
 		w := newTestRun(t, "settings: {poll: 60s}\njobs: [{name: a, run: x, gpu_memory: 20GiB}, {name: b, run: x, gpu_memory: 20GiB}]\n",
 			"1x24GiB", exits(nil))
 		if r := w.run(); r.Wall > 5*time.Second || r.Final.Counts[state.Succeeded] != 2 {
-			t.Errorf("took %v: %v", r.Wall, r.Final.Counts)
+			t.Errorf("the run took %v and ended with %v, want at most 5s and two successes", r.Wall, r.Final.Counts)
 		}
 	})
 }

@@ -34,12 +34,12 @@ func TestSimFollowsPlay(t *testing.T) {
 		name   string
 		launch engine.Launch
 		play   Play
-		stop   time.Duration // when to stop it, 0 for never
+		stop   time.Duration // when to stop the attempt; 0: never
 		how    engine.StopMode
 		want   outcome
 		after  time.Duration
 	}{
-		{"at once", launch, Play{}, 0, 0, outcome{}, 0},
+		{"immediate", launch, Play{}, 0, 0, outcome{}, 0},
 		{"exit 3 after an hour", launch, Play{For: time.Hour, Exit: 3}, 0, 0, outcome{Exit: 3}, time.Hour},
 		{"signal", launch, Play{For: time.Hour, Signal: "SIGSEGV"}, 0, 0, outcome{Exit: -1, Signal: "SIGSEGV"}, time.Hour},
 		{"Term", launch, Play{For: -1}, time.Hour, engine.Term, outcome{Exit: -1, Signal: "SIGTERM", Why: "cancelled"}, time.Hour},
@@ -77,7 +77,7 @@ func TestSimFollowsPlay(t *testing.T) {
 	}
 }
 
-func TestSimAdoptsLeftAttempts(t *testing.T) {
+func TestSimAdoptsEarlierAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSim(nil)
 		defer s.Close()

@@ -12,8 +12,8 @@ import (
 
 // A Play is the script of one attempt in a Sim. The zero Play exits 0 immediately.
 type Play struct {
-	For      time.Duration // how long it runs unless stopped; negative: until stopped
-	AtOnce   bool          // its start and its end are one event
+	For      time.Duration // how long it runs unless stopped; negative: until it is stopped
+	AtOnce   bool          // one event reports its start and its end
 	Exit     int
 	Signal   string        // ends it instead of Exit, such as "SIGKILL"
 	OOM      bool          // Ended.OOMKilled
@@ -66,8 +66,7 @@ func NewSim(play func(engine.Launch) Play) *Sim {
 	return s
 }
 
-// Leave adds an attempt of an earlier run. It follows p from now on, and sends events once it is
-// adopted.
+// Leave adds an attempt of an earlier run, which follows p once it is adopted.
 func (s *Sim) Leave(uniID string, started time.Time, p Play) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +105,7 @@ func (s *Sim) PID(uniID string) int {
 	return 0
 }
 
-// Launch starts attempts, which follow their scripts.
+// Launch starts attempts, which follow their plays.
 func (s *Sim) Launch(all ...engine.Launch) {
 	for _, l := range all {
 		s.launch(l)
@@ -144,7 +143,7 @@ func (s *Sim) begin(a *simAttempt, adopted bool) {
 	}
 }
 
-// endIn ends an attempt after a delay, unless it is due to end sooner.
+// endIn ends an attempt after a delay, unless it already ends sooner.
 func (s *Sim) endIn(a *simAttempt, d time.Duration, exit int, signal string) {
 	at := time.Now().Add(d)
 	if a.end != nil {
@@ -191,7 +190,7 @@ func (s *Sim) timedOut(a *simAttempt) {
 	}})
 }
 
-// Stop ends an attempt as its script handles SIGTERM, or immediately.
+// Stop ends an attempt as its play handles SIGTERM, or immediately if how is Kill.
 func (s *Sim) Stop(uniID, why string, how engine.StopMode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +213,7 @@ func (s *Sim) Stop(uniID, why string, how engine.StopMode) {
 	}
 }
 
-// Save stops an attempt as its script handles SIGTERM, once the ledger has the reason.
+// Save stops an attempt as its play handles SIGTERM, once the runner has acknowledged the reason.
 func (s *Sim) Save(uniID, why, _ string, _ time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +222,7 @@ func (s *Sim) Save(uniID, why, _ string, _ time.Duration) {
 	}
 }
 
-// Adopt adopts the attempts of Leave and LeaveEnded. Any other attempt has never begun.
+// Adopt adopts the attempts of Leave and LeaveEnded. It reports any other as never started.
 func (s *Sim) Adopt(all ...engine.Attempt) {
 	for _, at := range all {
 		s.adopt(at)

@@ -10,7 +10,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// Usage is saved during the run, so that little is lost if the run is killed, and at its end.
+// Usage is also saved during a run, so a killed run loses little of it.
 func TestUsageIsSavedDuringRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 2}]\n", "2x24GiB", func(engine.Launch) Play { return Play{For: time.Hour} })
@@ -23,16 +23,16 @@ func TestUsageIsSavedDuringRun(t *testing.T) {
 		}
 		w.run()
 		if len(kept) < 50 || len(kept) > 62 {
-			t.Fatalf("told %d times in an hour", len(kept))
+			t.Fatalf("usage was saved %d times in an hour, want 50 to 62", len(kept))
 		}
 		for i, s := range kept[1:] {
 			if before := kept[i]; s.Own < before.Own || s.Passed < before.Passed {
-				t.Errorf("told %+v after %+v", s, before)
+				t.Errorf("saved %+v after %+v: usage must not shrink", s, before)
 			}
 		}
 		half, all := kept[len(kept)/2].Own, kept[len(kept)-1].Own
 		if half < 3000 || half > 4000 || all < 7199 || all > 7210 {
-			t.Errorf("%v GPU seconds after half the time, %v at the end; want 3600 and 7200", half, all)
+			t.Errorf("got %v GPU seconds at half time and %v at the end, want 3600 and 7200", half, all)
 		}
 	})
 }

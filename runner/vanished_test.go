@@ -18,7 +18,7 @@ func TestBackgroundStartsAreDetected(t *testing.T) {
 		"python x # not in background &": false,
 	} {
 		if got := startsBehind(script); got != want {
-			t.Errorf("%q: %v", script, got)
+			t.Errorf("%q: got %v, want %v", script, got, want)
 		}
 	}
 }

@@ -26,8 +26,8 @@ func (c *counted) Read(ctx context.Context, q probe.Query) gpu.Observation {
 	return c.Prober.Read(ctx, q)
 }
 
-// In ten minutes of waiting, there is at most one snapshot per poll, and none unless a ready job
-// waits or one of this run's jobs is on a GPU. make bench parses this test's output.
+// A waiting run reads the GPUs at most once per poll, and only if a ready job waits for a GPU or one
+// of the run's own jobs uses one. make bench parses this test's output.
 func TestWaitingTakesFewSnapshots(t *testing.T) {
 	tests := []struct {
 		name, yaml, sim string
@@ -51,7 +51,7 @@ func TestWaitingTakesFewSnapshots(t *testing.T) {
 				w.Prober = c
 				done := make(chan struct{})
 				go func() { w.run(); close(done) }()
-				time.Sleep(time.Second) // virtual time; the first reading is the initial one
+				time.Sleep(time.Second) // virtual time, past the initial reading
 				before := c.n.Load()
 				time.Sleep(10 * time.Minute)
 				got := c.n.Load() - before

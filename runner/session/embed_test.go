@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ended records the names of jobs in the order in which they ended.
+// ended records jobs and their final states in the order of their ends.
 type ended struct{ jobs []string }
 
 func (e *ended) Fact(_ int, f state.Fact) {
@@ -65,16 +65,16 @@ func TestGoProgramRunsJobFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.NothingToRun() {
-		t.Fatal("nothing would run")
+		t.Fatal("the run has nothing to run")
 	}
 	res, err := r.Execute()
 	if err != nil || batches.ExitOf(res, false) != batches.ExitDone {
 		t.Errorf("got %v, %+v\n%s", err, res, view)
 	}
 	if want := []string{"a succeeded", "b succeeded"}; !slices.Equal(seen.jobs, want) {
-		t.Errorf("ended: got %q, want %q\n%s", seen.jobs, want, view)
+		t.Errorf("got ends %q, want %q\n%s", seen.jobs, want, view)
 	}
 	if out, err := os.ReadFile(filepath.Join(dir, "b.out")); err != nil || len(bytes.TrimSpace(out)) == 0 {
-		t.Errorf("b.out has %q, %v", out, err)
+		t.Errorf("b.out: got %q, %v", out, err)
 	}
 }

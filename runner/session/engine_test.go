@@ -25,9 +25,9 @@ func TestReloadChecksClusterAbilities(t *testing.T) {
 	_, err = r.ruler(b, b, func(int) bool { return true })
 	m := (*runner.Mistake)(nil)
 	if !errors.As(err, &m) || !strings.Contains(strings.Join(m.Lines, "\n"), "b: gpu_ids has no equivalent on slurm") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want a mistake about gpu_ids of b", err)
 	}
 	if _, err := r.ruler(b, b, func(id int) bool { return id == 0 }); err != nil {
-		t.Errorf("without the job that it cannot run: %v", err)
+		t.Errorf("without the unsupported job: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"gpurun/state/host"
 )
 
-// queue is an engine with claims on a host where bob waits for GPUs and accepts offers.
+// queue is an engine on a host where bob waits for GPUs and accepts any offer.
 type queue struct {
 	engine.Engine
 	engine.Claims
@@ -31,8 +31,9 @@ func (q *queue) Offer(_ string, id gpu.UUID, to string) {
 	q.events <- engine.Event{ClaimsChanged: true}
 }
 
-// An ended command offers a waiting run no more GPUs than it wants.
-func TestExecOffersItsGPUs(t *testing.T) {
+// When its command ends, exec offers a waiting run as many GPUs as that run wants, and does not wait
+// if nobody wants any.
+func TestExecOffersOnlyWantedGPUs(t *testing.T) {
 	devs := []gpu.Device{{Index: 0, UUID: "GPU-0", Total: 24 * gpu.GiB}, {Index: 1, UUID: "GPU-1", Total: 24 * gpu.GiB}}
 	for _, waits := range []bool{true, false} {
 		pool := gpu.NewPool(devs, gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, UID: 1000, Run: "exec"})
@@ -48,7 +49,7 @@ func TestExecOffersItsGPUs(t *testing.T) {
 		}
 		(&Exec{uniID: "mine", pool: pool, engine: engine.Opened{Engine: q, Claims: q}}).offerGPUs()
 		if took := host.Boottime() - now; !slices.Equal(q.offers, want) || took > offerTimeout/2 {
-			t.Errorf("bob waits %v: he was offered %v in %v, want %v", waits, q.offers, took, want)
+			t.Errorf("bob waits %v: got offers %v after %v, want %v within %v", waits, q.offers, took, want, offerTimeout/2)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"gpurun/runner/batches"
 )
 
-// Readings two minutes apart still count as continuous.
+// With a poll interval of two minutes, readings that far apart still count as continuous.
 func TestRulesAllowForSlowPoll(t *testing.T) {
 	const poll = 2 * time.Minute
 	devs := []gpu.Device{{UUID: "GPU-a", Total: 24 * gpu.GiB}}
@@ -28,7 +28,7 @@ func TestRulesAllowForSlowPoll(t *testing.T) {
 	}
 	req := gpu.Request{Min: 1, Max: 1, Memory: 8 * gpu.GiB, MaxUtil: 30}
 	if v := pool.Admit(poll, req); !v[0].OK {
-		t.Errorf("GPU 0: %s", v[0].Reason)
+		t.Errorf("the job does not fit on GPU 0: %s", v[0].Reason)
 	}
 }
 
@@ -49,18 +49,18 @@ func TestInheritedVariableLimitsDevices(t *testing.T) {
 		want string
 		err  string
 	}{
-		"not set":           {Inherited{}, same, nil, "", ""},
-		"not set, gpu_ids":  {Inherited{}, same, []string{"0-1"}, "0-1", ""},
-		"indices":           {Inherited{set: true, visible: "2,0"}, same, nil, "GPU-c000 GPU-a000", ""},
-		"with gpu_ids":      {Inherited{set: true, visible: "2,0"}, same, []string{"0-1"}, "GPU-a000", ""},
-		"UUIDs":             {Inherited{set: true, visible: "GPU-b"}, mixed, nil, "GPU-b000", ""},
-		"ends at a bad one": {Inherited{set: true, visible: "1,9,0"}, same, nil, "GPU-b000", ""},
-		"none":              {Inherited{set: true, visible: ""}, same, nil, "", "leaves no GPU"},
-		"-1":                {Inherited{set: true, visible: "-1"}, same, nil, "", "leaves no GPU"},
-		"no overlap":        {Inherited{set: true, visible: "0"}, same, []string{"1"}, "", "leaves no GPU of gpu_ids 1"},
-		"mixed models":      {Inherited{set: true, visible: "1"}, mixed, nil, "", "CUDA_DEVICE_ORDER"},
-		"mixed, PCI order":  {Inherited{set: true, visible: "1", pci: true}, mixed, nil, "GPU-b000", ""},
-		"bad gpu_ids":       {Inherited{}, same, []string{"7"}, "", "gpu_ids"},
+		"not set":          {Inherited{}, same, nil, "", ""},
+		"not set, gpu_ids": {Inherited{}, same, []string{"0-1"}, "0-1", ""},
+		"indices":          {Inherited{set: true, visible: "2,0"}, same, nil, "GPU-c000 GPU-a000", ""},
+		"with gpu_ids":     {Inherited{set: true, visible: "2,0"}, same, []string{"0-1"}, "GPU-a000", ""},
+		"UUIDs":            {Inherited{set: true, visible: "GPU-b"}, mixed, nil, "GPU-b000", ""},
+		"stops at invalid": {Inherited{set: true, visible: "1,9,0"}, same, nil, "GPU-b000", ""},
+		"none":             {Inherited{set: true, visible: ""}, same, nil, "", "leaves no GPU"},
+		"-1":               {Inherited{set: true, visible: "-1"}, same, nil, "", "leaves no GPU"},
+		"no overlap":       {Inherited{set: true, visible: "0"}, same, []string{"1"}, "", "leaves no GPU of gpu_ids 1"},
+		"mixed models":     {Inherited{set: true, visible: "1"}, mixed, nil, "", "CUDA_DEVICE_ORDER"},
+		"mixed, PCI order": {Inherited{set: true, visible: "1", pci: true}, mixed, nil, "GPU-b000", ""},
+		"bad gpu_ids":      {Inherited{}, same, []string{"7"}, "", "gpu_ids"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -85,14 +85,14 @@ func TestLogoutKillsOnlyWithKillUserProcesses(t *testing.T) {
 		settings []string
 		want     bool
 	}{
-		"no word of it":    {session, []string{"[Login]\n#KillUserProcesses=yes\n"}, false},
+		"not configured":   {session, []string{"[Login]\n#KillUserProcesses=yes\n"}, false},
 		"yes":              {session, []string{"[Login]\nKillUserProcesses=yes\n"}, true},
-		"the last counts":  {session, []string{"KillUserProcesses=yes", "KillUserProcesses = no"}, false},
+		"last value wins":  {session, []string{"KillUserProcesses=yes", "KillUserProcesses = no"}, false},
 		"outside sessions": {"0::/user.slice/user-1000.slice/user@1000.service/app.slice/run-1.scope\n", []string{"KillUserProcesses=yes"}, false},
 	}
 	for name, c := range cases {
 		if got := killedAtLogout(c.cgroup, c.settings); got != c.want {
-			t.Errorf("%s: got %v", name, got)
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -55,12 +55,12 @@ func TestCheckEngineReportsUnsupportedKeys(t *testing.T) {
 		problems, notes := CheckEngine(b, func(int) bool { return true }, false, false)
 		said := strings.Join(notes, "")
 		if tt.refused != (len(problems) == 1) {
-			t.Errorf("%s: %+v", text, problems)
+			t.Errorf("%s: got problems %+v, want refused %v", text, problems, tt.refused)
 		} else if tt.refused {
 			said = problems[0].Text
 		}
 		if !strings.Contains(said, tt.want) || tt.want == "" && said != "" {
-			t.Errorf("%s: it says %q", text, said)
+			t.Errorf("%s: got %q, want %q", text, said, tt.want)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestClustersPageListsEveryMappedKey(t *testing.T) {
 	}
 	for _, name := range names {
 		if !strings.Contains(string(doc), "`"+name) {
-			t.Errorf("%s is not on the page", name)
+			t.Errorf("%s is missing from clusters.md", name)
 		}
 	}
 }

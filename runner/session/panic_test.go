@@ -26,7 +26,7 @@ func TestPanicExits70WithReport(t *testing.T) {
 		return 0
 	})
 	if code != batches.ExitInternal {
-		t.Errorf("got %d, want %d", code, batches.ExitInternal)
+		t.Errorf("got exit status %d, want %d", code, batches.ExitInternal)
 	}
 	for _, want := range []string{"internal error: a goroutine fails", "panic_test.go", "running jobs continue"} {
 		if !strings.Contains(said.String(), want) {
@@ -34,11 +34,11 @@ func TestPanicExits70WithReport(t *testing.T) {
 		}
 	}
 	if !strings.Contains(log.String(), "panic: a goroutine fails") {
-		t.Errorf("run.log has %q", log.String())
+		t.Errorf("run.log lacks the panic: %q", log.String())
 	}
 }
 
-// Every part of a run starts its goroutines through the function that catches panics.
+// Packages that get a function for starting goroutines must use it, since it catches panics.
 func TestAllGoroutinesCatchPanics(t *testing.T) {
 	dir, started := t.TempDir(), 0
 	count := func(f func()) {
@@ -48,7 +48,7 @@ func TestAllGoroutinesCatchPanics(t *testing.T) {
 	more := func(what string) {
 		t.Helper()
 		if started == 0 {
-			t.Errorf("%s does not start its goroutine through the given function", what)
+			t.Errorf("%s does not start its goroutines with the given function", what)
 		}
 		started = 0
 	}

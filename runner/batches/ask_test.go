@@ -8,7 +8,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// A run on another host that shares the folder cannot be reached from here.
+// A run on another host cannot be reached, even if the hosts share its folder.
 func TestAskNamesHostOfRemoteRun(t *testing.T) {
 	r := &Ref{Dir: t.TempDir(), Alive: true, Runner: disk.Runner{PID: 7, Host: "gpu01", UID: -1}}
 	_, err := r.Ask(control.Request{Op: control.OpStop})

@@ -59,6 +59,6 @@ func TestGoProgramExplainsJob(t *testing.T) {
 		}
 	}
 	if len(notes) > 0 {
-		t.Errorf("noted %q", notes)
+		t.Errorf("got unexpected notes %q", notes)
 	}
 }

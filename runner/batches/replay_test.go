@@ -8,8 +8,9 @@ import (
 	"gpurun/state"
 )
 
-// Six jobs of ten steps ran at once on two GPUs each. The two worst would have stopped at the first
-// step that counts. In another group, the job that ends best starts badly.
+// In the first group, six jobs with ten steps ran at the same time on two GPUs each. Pruning would
+// have stopped the two worst at step 5. In the second group, the job with the best end starts badly,
+// so pruning would have stopped it.
 func TestReplayStopsWorstJobs(t *testing.T) {
 	rule := jobspec.Prune{Metric: "acc", Goal: jobspec.Max, After: 5, Min: 5}
 	job := func(group uint64, gpus float64, of func(step int) float64) past {
@@ -24,7 +25,7 @@ func TestReplayStopsWorstJobs(t *testing.T) {
 		list = append(list, job(1, 2, func(step int) float64 { return float64(i*step) / 100 }))
 	}
 	if row, want := replay(list, 0.8), []string{"0.8", "2 of 6", "17% of 12.00 hours", "1 of 1", "0"}; !slices.Equal(row, want) {
-		t.Errorf("%q, want %q", row, want)
+		t.Errorf("got %q, want %q", row, want)
 	}
 	for i := range 6 {
 		list = append(list, job(2, 1, func(step int) float64 {
@@ -35,6 +36,6 @@ func TestReplayStopsWorstJobs(t *testing.T) {
 		}))
 	}
 	if row, want := replay(list, 0.8), []string{"0.8", "4 of 12", "17% of 18.00 hours", "1 of 2", "0.01"}; !slices.Equal(row, want) {
-		t.Errorf("%q, want %q", row, want)
+		t.Errorf("got %q, want %q", row, want)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 func plain(f func()) { go f() }
 
-// listen starts a server for a run that answers every request with f.
+// listen starts a server and answers every request with f.
 func listen(t *testing.T, dir string, f func(Request) Reply) *Server {
 	t.Helper()
 	calls := make(chan *Call)
@@ -71,7 +71,7 @@ func TestDoFailsWithoutAnswer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := Do(ctx, dir, Request{Op: OpStatus}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want that the time is over", err)
+		t.Errorf("got %v, want DeadlineExceeded", err)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestNoListenerReturnsErrNoRun(t *testing.T) {
 	dir := t.TempDir()
 	listen(t, dir, nothing).Close()
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("a closed server leaves %v", left)
+		t.Errorf("Close left %v", left)
 	}
 	// A killed run leaves a socket without a listener.
 	left := filepath.Join(t.TempDir(), socketName)
@@ -104,11 +104,11 @@ func TestNoListenerReturnsErrNoRun(t *testing.T) {
 	}
 	listen(t, filepath.Dir(left), nothing)
 	if _, err := Do(context.Background(), filepath.Dir(left), Request{Op: OpStatus}); err != nil {
-		t.Errorf("after a new run has replaced the socket: %v", err)
+		t.Errorf("after a new run replaced the socket: %v", err)
 	}
 }
 
-func TestSilentPeerBlocksNothing(t *testing.T) {
+func TestSilentClientBlocksNoOthers(t *testing.T) {
 	dir := t.TempDir()
 	listen(t, dir, nothing)
 	silent, err := net.Dial("unix", filepath.Join(dir, socketName))
@@ -134,11 +134,12 @@ func TestServerDropsInvalidRequests(t *testing.T) {
 	c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
-		t.Errorf("got %d bytes, %v; want the connection closed", n, err)
+		t.Errorf("got %d bytes, %v; want a closed connection", n, err)
 	}
 }
 
-// The batch folder cannot hold a socket because a folder already has the socket's name.
+// If the batch folder cannot hold a socket, here because a folder has its name, the socket is in
+// the runtime folder.
 func TestRunListensInRuntimeFolder(t *testing.T) {
 	runtime, dir := t.TempDir(), t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", runtime)
@@ -151,15 +152,15 @@ func TestRunListensInRuntimeFolder(t *testing.T) {
 	}
 	s.Close()
 	if left, _ := os.ReadDir(filepath.Join(runtime, "gpurun")); len(left) != 0 {
-		t.Errorf("a closed server leaves %v", left)
+		t.Errorf("Close left %v", left)
 	}
 	if _, err := Do(context.Background(), dir, Request{Op: OpStop}); !errors.Is(err, ErrNoRun) && !errors.Is(err, unix.ECONNREFUSED) {
-		t.Errorf("got %v after the end", err)
+		t.Errorf("after Close: got %v", err)
 	}
 	if err := os.Chmod(filepath.Join(runtime, "gpurun"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Listen(dir, nil, plain); err == nil {
-		t.Error("used a world-writable folder for the socket")
+		t.Error("Listen accepts a world-writable runtime folder")
 	}
 }

@@ -30,7 +30,7 @@ func sent(t *testing.T, r Reply) (got Reply, size int) {
 	return got, len(text)
 }
 
-// A packed status has one group for all jobs with the same status.
+// Jobs with the same file, state and reason share one group of a packed status.
 func TestPackedStatusArrivesComplete(t *testing.T) {
 	since := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	full := func() *schema.Wait {
@@ -63,7 +63,7 @@ func TestPackedStatusArrivesComplete(t *testing.T) {
 		t.Errorf("got %+v", got.Status.Jobs)
 	}
 	if r.pack(); len(r.StatusGroups) != groups || size > 80*len(jobs) {
-		t.Errorf("%d groups in %d bytes, want %d in less", len(r.StatusGroups), size, groups)
+		t.Errorf("got %d groups in %d bytes, want %d in at most %d", len(r.StatusGroups), size, groups, 80*len(jobs))
 	}
 }
 
@@ -73,7 +73,7 @@ func TestUngroupedStatusIsAccepted(t *testing.T) {
 		t.Errorf("got %+v", r.Status.Jobs)
 	}
 	if got, _ := sent(t, Reply{Status: &schema.Status{Jobs: []schema.Job{{Name: "unselected"}}}}); len(got.Status.Jobs) != 0 {
-		t.Errorf("got %+v of jobs that the run has not selected", got.Status.Jobs)
+		t.Errorf("got %+v, want no jobs without a state", got.Status.Jobs)
 	}
 }
 
@@ -89,13 +89,13 @@ func TestPackingTakesLinearTime(t *testing.T) {
 			}
 			began := time.Now()
 			if r.pack(); len(r.StatusGroups) != n {
-				t.Fatalf("%d groups of %d jobs", len(r.StatusGroups), n)
+				t.Fatalf("got %d groups for %d jobs, want one each", len(r.StatusGroups), n)
 			}
 			best = min(best, time.Since(began))
 		}
 		return best
 	}
-	if few, many := pack(1_000), pack(20_000); many > 100*few { // quadratic time would give 400
+	if few, many := pack(1_000), pack(20_000); many > 100*few { // quadratic time would take 400 times as long
 		t.Errorf("1,000 groups took %v, 20,000 took %v", few, many)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// session connects a client to a server whose commands are the given shell script. The script gets
-// the test's folder as $1.
+// session connects a client to a server that runs script for each command, with the test's folder
+// as $1. leave disconnects the client.
 func session(t *testing.T, script string) (s *mcp.ClientSession, dir string, leave func() error) {
 	t.Helper()
 	dir = t.TempDir()
@@ -43,12 +43,12 @@ func session(t *testing.T, script string) (s *mcp.ClientSession, dir string, lea
 	if err != nil {
 		t.Fatal(err)
 	}
-	leave = func() error { // disconnects without notice, like a crashed client
+	leave = func() error { // like a crashed client
 		fromClient.Close()
 		<-done
 		return ended
 	}
-	t.Cleanup(func() { // its calls must end before the next test
+	t.Cleanup(func() { // calls must end before the next test
 		s.Close()
 		_ = leave()
 	})
@@ -58,7 +58,7 @@ func session(t *testing.T, script string) (s *mcp.ClientSession, dir string, lea
 // hangs is a command that ignores SIGTERM and writes its PID to a file.
 const hangs = `trap "" TERM; echo $$ >"$1/pid.new"; mv "$1/pid.new" "$1/pid"; while :; do sleep 1 & wait $!; done`
 
-// awaitStart waits for the command to start and returns its PID.
+// awaitStart waits until the command starts, and returns its PID.
 func awaitStart(t *testing.T, dir string) int {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -70,7 +70,7 @@ func awaitStart(t *testing.T, dir string) int {
 			return pid
 		}
 	}
-	t.Fatal("the command never began")
+	t.Fatal("the command did not start within a minute")
 	return 0
 }
 
@@ -82,13 +82,13 @@ func awaitExit(t *testing.T, pid int) {
 			return
 		}
 	}
-	t.Fatalf("process %d is still there", pid)
+	t.Fatalf("process %d did not exit within a minute", pid)
 }
 
-func setTimeouts(t *testing.T, patient, polite time.Duration) {
-	p, f := maxRunTime, exitWait
-	maxRunTime, exitWait = patient, polite
-	t.Cleanup(func() { maxRunTime, exitWait = p, f })
+func setTimeouts(t *testing.T, run, exit time.Duration) {
+	oldRun, oldExit := maxRunTime, exitWait
+	maxRunTime, exitWait = run, exit
+	t.Cleanup(func() { maxRunTime, exitWait = oldRun, oldExit })
 }
 
 var onJobs = &mcp.CallToolParams{Name: "status", Arguments: map[string]any{"file": "jobs.yaml"}}
@@ -121,7 +121,7 @@ func TestCancelledCallKillsItsCommand(t *testing.T) {
 	<-answered
 	awaitExit(t, pid)
 	if err := s.Ping(t.Context(), nil); err != nil {
-		t.Errorf("the session did not go on: %v", err)
+		t.Errorf("the session ended with the call: %v", err)
 	}
 }
 
@@ -152,12 +152,12 @@ esac`)
 		t.Fatal(err)
 	}
 	if len(l.Text) > maxLog || !l.Cut || !strings.HasPrefix(l.Text, "line ") || !strings.HasSuffix(l.Text, "line 2999 é\n") {
-		t.Errorf("%d bytes, cut %v: %.20q…", len(l.Text), l.Cut, l.Text)
+		t.Errorf("got %d bytes, cut %v: %.20q…", len(l.Text), l.Cut, l.Text)
 	}
 	first, rest, _ := strings.Cut(res.Content[0].(*mcp.TextContent).Text, "\n")
 	mark, rest, _ := strings.Cut(rest, "\n")
 	if !strings.Contains(first, "never instructions") || !strings.HasSuffix(rest, "\n"+mark) || strings.Count(rest, mark) != 1 {
-		t.Errorf("not marked: %.300q", first+mark)
+		t.Errorf("the log is not marked as untrusted: %.300q", first+mark)
 	}
 	show := listing{key: "jobs", most: 3}
 	doc := show.cut(jobsOf(200, 150))

@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// Valid messages pass unchanged; other lines of any length get an error.
+// Valid messages pass unchanged. Other nonempty lines get an error and do not end the session.
 func TestInvalidLinesGetErrors(t *testing.T) {
 	const good = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	for in, want := range map[string]int{
@@ -28,7 +28,7 @@ func TestInvalidLinesGetErrors(t *testing.T) {
 				passed++
 			}
 			if string(got) != strings.Repeat(good+"\n", passed) || strings.Count(out.String(), "\n") != want {
-				t.Errorf("%.50q: passed on %.200q, answered %.200q", in, got, out.String())
+				t.Errorf("%.50q: passed %.200q and answered %.200q, want %d messages and %d answers", in, got, out.String(), passed, want)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// put writes files below a folder; a name that ends in / is a folder.
+// put writes files below a folder. A name that ends in / is a folder.
 func put(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -46,7 +46,7 @@ func isLink(path string) bool {
 	return err == nil && fi.Mode()&os.ModeSymlink != 0
 }
 
-// take creates a folder lab with the given files, and copies it.
+// take creates a folder lab with the given files and takes a copy of it.
 func take(t *testing.T, files map[string]string, o Options) (lab string, tree *Tree) {
 	t.Helper()
 	t.Setenv("GIT_CEILING_DIRECTORIES", "/")
@@ -62,7 +62,7 @@ func take(t *testing.T, files map[string]string, o Options) (lab string, tree *T
 	return lab, tree
 }
 
-// settle settles a copy that no process is in.
+// settle settles a copy that no process uses.
 func settle(t *testing.T, tree *Tree, remove bool) []string {
 	t.Helper()
 	tree.Lock()
@@ -78,12 +78,12 @@ func TestJobFilesMoveToWorkDir(t *testing.T) {
 	home := tree.Home()
 	put(t, lab, map[string]string{"train.py": "2"})
 	if got := content(t, filepath.Join(home, "train.py")); got != "1" {
-		t.Errorf("the copy follows edits: %q", got)
+		t.Errorf("the copy has an edit made after it was taken: %q", got)
 	}
 	put(t, home, map[string]string{"empty/e": "e", "kept/k": "k"})
 	for _, name := range []string{"empty/e", "kept/k"} {
 		if !exists(filepath.Join(lab, name)) {
-			t.Errorf("%s is not at home at once", name)
+			t.Errorf("%s is not in the work dir immediately", name)
 		}
 	}
 	put(t, home, map[string]string{"runs/1/log": "log", "pkg/new.txt": "new", "__pycache__/a.pyc": "", ".gpurun-mine": "mine", ".c.0123456789abcdef.gpurun.yaml": ""})
@@ -108,23 +108,23 @@ func TestJobFilesMoveToWorkDir(t *testing.T) {
 	if _, err := open.WriteString("er"); err != nil {
 		t.Fatal(err)
 	}
-	put(t, home, map[string]string{"runs/2/log": "more"}) // through the link
+	put(t, home, map[string]string{"runs/2/log": "more"}) // runs is now a link
 	for name, want := range map[string]string{"runs/1/log": "log", "runs/2/log": "more", "pkg/new.txt": "newer", "all.csv": "y", "train.py": "2", ".gpurun-mine": "mine"} {
 		if got := content(t, filepath.Join(lab, name)); got != want {
-			t.Errorf("%s has %q, want %q", name, got, want)
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 	for _, name := range []string{"__pycache__", ".c.0123456789abcdef.gpurun.yaml"} {
 		if exists(filepath.Join(lab, name)) {
-			t.Errorf("%s is moved", name)
+			t.Errorf("%s was moved to the work dir", name)
 		}
 	}
 	if notes := settle(t, tree, true); notes != nil || exists(tree.Dir) || exists(list(tree.Dir)) {
-		t.Error("not removed:", notes)
+		t.Error("the copy was not removed:", notes)
 	}
 }
 
-func TestLinksSurviveTheCopy(t *testing.T) {
+func TestLinksLeadToWorkDirAfterSettle(t *testing.T) {
 	lab, tree := take(t, map[string]string{"a": "1", "runs/": "", "../data/d": "d"}, Options{})
 	home := tree.Home()
 	if err := os.Symlink(filepath.Join(lab, "a"), filepath.Join(lab, "last")); err != nil {
@@ -141,7 +141,7 @@ func TestLinksSurviveTheCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if notes := settle(t, tree, true); len(notes) != 1 || !strings.Contains(notes[0], "lab/last") {
-		t.Error("of a link that came meanwhile:", notes)
+		t.Error("want one note about the new link last, got", notes)
 	}
 	delete(links, "last")
 	for name, to := range links {
@@ -155,7 +155,7 @@ func TestLinksSurviveTheCopy(t *testing.T) {
 	if err := os.RemoveAll(tree.Dir); err != nil {
 		t.Fatal(err)
 	}
-	// If a job replaces a code file by a link to another place, the original becomes that link.
+	// If a job replaces a code file with a link to another place, the original becomes that link.
 	tree, err := Take(context.Background(), Options{WorkDir: lab, Folder: filepath.Dir(tree.Dir), Name: "now"})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestConflictKeepsBothVersions(t *testing.T) {
 		t.Error(notes)
 	}
 	if content(t, filepath.Join(lab, "all.csv")) != "mine" || content(t, filepath.Join(tree.Home(), "new")) != "job" {
-		t.Error("a version is lost")
+		t.Error("one version is lost")
 	}
 }
 
@@ -193,7 +193,7 @@ func TestOutputsOverwriteOtherVersions(t *testing.T) {
 	}
 	put(t, home, map[string]string{"out/model.pt": "job"})
 	if content(t, filepath.Join(lab, "out/model.pt")) != "job" {
-		t.Error("what a job writes to a folder of outputs is not at home at once")
+		t.Error("a file written to an output folder is not in the work dir immediately")
 	}
 	put(t, lab, map[string]string{"res": "mine", "sub/x.txt": "mine"})
 	put(t, home, map[string]string{"res": "job", "dir/a/b": "job", "sub/x.txt": "job", "sub/y.md": "job"})
@@ -207,27 +207,27 @@ func TestOutputsOverwriteOtherVersions(t *testing.T) {
 	}
 	for _, name := range []string{"res", "dir/a/b", "sub/x.txt"} {
 		if got := content(t, filepath.Join(lab, name)); got != "job" {
-			t.Errorf("%s has %q", name, got)
+			t.Errorf("%s: got %q, want %q", name, got, "job")
 		}
 		if got := content(t, filepath.Join(home, name)); got != "job" {
-			t.Errorf("in the copy, %s has %q", name, got)
+			t.Errorf("%s in the copy: got %q, want %q", name, got, "job")
 		}
 	}
 	if _, err := open.WriteString(" more"); err != nil || content(t, filepath.Join(lab, "res")) != "job more" {
-		t.Error("what a process writes that goes on is lost:", err)
+		t.Error("writes to a file that was open during the move are lost:", err)
 	}
 	if exists(filepath.Join(lab, "sub/y.md")) {
-		t.Error("what matches no output is brought")
+		t.Error("sub/y.md was moved although it is not an output")
 	}
-	// In the next copy, existing outputs are links. If a job replaces such a link, the new file is
-	// an output too.
+	// In the next copy, existing outputs are links. If a job replaces such a link with a file, that
+	// file is moved too.
 	o = Options{WorkDir: lab, Folder: filepath.Dir(tree.Dir), Name: "now", Outputs: map[string]bool{outputs[0]: true, filepath.Join(lab, "out"): false, lab: false}}
 	if tree, err = Take(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"res": true, "out": true, "train.py": false} {
 		if isLink(filepath.Join(tree.Home(), name)) != want {
-			t.Errorf("%s is a link: %v", name, !want)
+			t.Errorf("%s: got link %v, want %v", name, !want, want)
 		}
 	}
 	if err := os.Remove(filepath.Join(tree.Home(), "res")); err != nil {
@@ -239,13 +239,13 @@ func TestOutputsOverwriteOtherVersions(t *testing.T) {
 	}
 }
 
-// A process in the copy counts whether it has its working directory or an open file there.
+// A process uses the copy if its working directory, an open file or its PWD is there.
 func TestSettleWaitsForProcesses(t *testing.T) {
 	lab, tree := take(t, map[string]string{"a": "1"}, Options{})
 	for name, cmd := range map[string]*exec.Cmd{
-		"works there":       {Dir: tree.Home()},
-		"has a file open":   {},
-		"has it in its PWD": {Env: []string{"PWD=" + tree.Home() + "/sub"}},
+		"working directory": {Dir: tree.Home()},
+		"open file":         {},
+		"PWD":               {Env: []string{"PWD=" + tree.Home() + "/sub"}},
 	} {
 		put(t, tree.Home(), map[string]string{"new": name})
 		f, err := os.OpenFile(filepath.Join(tree.Home(), "new"), os.O_APPEND|os.O_WRONLY, 0)
@@ -271,7 +271,7 @@ func TestSettleWaitsForProcesses(t *testing.T) {
 		tree.Lock()
 		notes, done := tree.Settle(true)
 		if done || len(notes) != 1 || !strings.Contains(notes[0], fmt.Sprintf("process %d ", cmd.Process.Pid)) || exists(filepath.Join(lab, "new")) {
-			t.Errorf("%s: %v, %q", name, done, notes)
+			t.Errorf("%s: got done %v, notes %q; want a note about process %d", name, done, notes, cmd.Process.Pid)
 		}
 		in.Close()
 		if err := cmd.Wait(); err != nil {
@@ -298,7 +298,8 @@ func TestLoadedCopyWorksLikeOriginal(t *testing.T) {
 	}
 }
 
-// Two copies settle the same file name at the same time. One version must stay in its copy.
+// If two copies settle different versions of a file at the same time, one version moves to the work
+// dir and the other stays in its copy.
 func TestConcurrentSettleLosesNothing(t *testing.T) {
 	const files = 300
 	code := map[string]string{}
@@ -331,11 +332,11 @@ func TestConcurrentSettleLosesNothing(t *testing.T) {
 				got[content(t, filepath.Join(dir, name))] = true
 			}
 			if len(got) != 2 {
-				t.Fatalf("a version of %s is lost: %s", name, home)
+				t.Fatalf("one version of %s is lost: %s", name, home)
 			}
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(lab, ".gpurun-*")); left != nil {
-		t.Error("left behind:", left)
+		t.Error("temporary files are left:", left)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// write writes a copy; with byContent, one that is never replaced.
+// write writes a copy. With byContent, the copy is named by its content and is never replaced.
 func write(path, content string, byContent bool) error {
 	c := Copy{Path: path, Lock: lockOf(path), Mode: 0o644, Content: []byte(content)}
 	if byContent {
@@ -43,10 +43,10 @@ func TestWriteReplacesOnlyUnlessNamedByContent(t *testing.T) {
 		t.Error(err)
 	}
 	if after, _ := os.Stat(path); !os.SameFile(before, after) {
-		t.Error("equal content was written again")
+		t.Error("the same content was written again")
 	}
 	if err := write(path, "seed: 3\n", true); err == nil || read(t, path) != "seed: 2\n" {
-		t.Errorf("a name made from content was overwritten: %v", err)
+		t.Errorf("a copy named by its content was overwritten: %v", err)
 	}
 }
 
@@ -66,14 +66,14 @@ func TestHeldFileIsNotReplaced(t *testing.T) {
 	}
 	first.Close()
 	if err := write(path, "seed: 2\n", false); err == nil || !strings.Contains(err.Error(), "in use by a running job") {
-		t.Errorf("replaced beneath a job: %v", err)
+		t.Errorf("replacing a held file: got %v", err)
 	}
 	if err := write(path, content, false); err != nil {
-		t.Errorf("equal content: %v", err)
+		t.Errorf("writing the same content to a held file: %v", err)
 	}
 	second.Close()
 	if err := write(path, "seed: 2\n", false); err != nil {
-		t.Errorf("released, but not replaced: %v", err)
+		t.Errorf("replacing a released file: %v", err)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestHoldRefusesOtherContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Hold(path, lockOf(path), Sum([]byte("seed: 1\n"))); err == nil || !strings.Contains(err.Error(), "replaced before the job started") {
-		t.Errorf("other content was held: %v", err)
+		t.Errorf("holding a file with other content: got %v", err)
 	}
 	if _, err := Hold(filepath.Join(dir, "none.yaml"), "", ""); err == nil {
 		t.Error("a missing file was held")

@@ -10,7 +10,7 @@ import (
 	"gpurun/state"
 )
 
-// A script's report counts even if the file was replaced while the script had it open.
+// A script's report counts even if gpurun replaced the file while the script had it open.
 func TestReportFromReplacedFileCounts(t *testing.T) {
 	dir := t.TempDir()
 	jobs, path := filepath.Join(dir, "command.txt"), filepath.Join(dir, "logs", "uni_id.json")
@@ -40,12 +40,12 @@ func TestReportFromReplacedFileCounts(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the file was never replaced")
+			t.Fatal("the file was not replaced within a minute")
 		}
 		time.Sleep(time.Millisecond)
 	}
 	if got, _ := s.Report(0, "u1"); got != "" {
-		t.Errorf("got %q before anything was written", got)
+		t.Errorf("got %q before the script wrote its report", got)
 	}
 	if _, err := script.WriteAt([]byte(`{"u1": {"state": "abnormal_exit", "error_type": "oom"}}`), 0); err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func equal(t *testing.T, got, want content) {
 	}
 }
 
-// kept returns a keeper of a file in its own folder.
+// kept returns a maintainer of a file with the given text, in a new folder.
 func kept(t *testing.T, text string) (*maintainer, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "uni_id.json")
@@ -75,14 +75,14 @@ func TestMergeKeepsEntriesOfScripts(t *testing.T) {
 		want         content
 	}{
 		{"no file", "", running, content{"u1": fresh}},
-		{"others stay", `{"x":{"state":"running","note":[1]}}`, running, content{"x": {"state": "running", "note": []any{1.}}, "u1": fresh}},
-		{"fields of others stay", `{"u1":{"loss":0.5}}`, running, content{"u1": {"loss": 0.5, "pid": 7., "state": "running", "retry_count": 0.}}},
+		{"other entries stay", `{"x":{"state":"running","note":[1]}}`, running, content{"x": {"state": "running", "note": []any{1.}}, "u1": fresh}},
+		{"other fields stay", `{"u1":{"loss":0.5}}`, running, content{"u1": {"loss": 0.5, "pid": 7., "state": "running", "retry_count": 0.}}},
 		{"the script's pid stays", `{"u1":{"pid":99,"state":"running"}}`, running, content{"u1": {"pid": 99., "state": "running", "retry_count": 0.}}},
-		{"the script's end stays", `{"u1":{"pid":99,"state":"normal_exit"}}`, running, content{"u1": {"pid": 99., "state": "normal_exit", "retry_count": 0.}}},
-		{"a script knows its error better", `{"u1":{"state":"abnormal_exit","error_type":"nan_loss"}}`, failed, content{"u1": {"pid": 7., "state": "abnormal_exit", "retry_count": 2., "error_type": "nan_loss"}}},
-		{"a script names no error", `{"u1":{"state":"abnormal_exit","error_type":null}}`, failed, content{"u1": {"pid": 7., "state": "abnormal_exit", "retry_count": 2., "error_type": "oom"}}},
-		{"an end ends", `{"u1":{"pid":99,"state":"running"}}`, failed, content{"u1": {"pid": 99., "state": "abnormal_exit", "retry_count": 2., "error_type": "oom"}}},
-		{"an entry of another form", `{"u1":"running"}`, running, content{"u1": fresh}},
+		{"the script's exit state stays", `{"u1":{"pid":99,"state":"normal_exit"}}`, running, content{"u1": {"pid": 99., "state": "normal_exit", "retry_count": 0.}}},
+		{"the script's error type stays", `{"u1":{"state":"abnormal_exit","error_type":"nan_loss"}}`, failed, content{"u1": {"pid": 7., "state": "abnormal_exit", "retry_count": 2., "error_type": "nan_loss"}}},
+		{"a null error type is filled in", `{"u1":{"state":"abnormal_exit","error_type":null}}`, failed, content{"u1": {"pid": 7., "state": "abnormal_exit", "retry_count": 2., "error_type": "oom"}}},
+		{"an end replaces running", `{"u1":{"pid":99,"state":"running"}}`, failed, content{"u1": {"pid": 99., "state": "abnormal_exit", "retry_count": 2., "error_type": "oom"}}},
+		{"an invalid entry is replaced", `{"u1":"running"}`, running, content{"u1": fresh}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			text, changed, err := merge([]byte(row.before), row.mine, nil)
@@ -95,7 +95,7 @@ func TestMergeKeepsEntriesOfScripts(t *testing.T) {
 			}
 			equal(t, got, row.want)
 			if _, again, err := merge(text, row.mine, nil); again || err != nil {
-				t.Errorf("a second merge: changed %v, %v", again, err)
+				t.Errorf("second merge: got changed %v, %v", again, err)
 			}
 		})
 	}
@@ -106,11 +106,11 @@ func TestMergeKeepsEntriesOfScripts(t *testing.T) {
 	}
 }
 
-func TestUnparsableFileIsLeftAlone(t *testing.T) {
+func TestInvalidFileIsNotOverwritten(t *testing.T) {
 	const half = `{"other": {"state": "runn`
 	k, path := kept(t, half)
 	if err := k.set("u1", entry{0, normal, 0, ""}); !errors.Is(err, errBusy) {
-		t.Fatalf("got %v, want busy", err)
+		t.Fatalf("got %v, want errBusy", err)
 	}
 	if b, _ := os.ReadFile(path); string(b) != half {
 		t.Fatalf("got %q, want it untouched", b)
@@ -125,7 +125,7 @@ func TestUnparsableFileIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestScriptThatOverwritesIsCorrected(t *testing.T) {
+func TestEntryOverwrittenByScriptIsRestored(t *testing.T) {
 	k, path := kept(t, "")
 	if err := k.set("u1", entry{7, abnormal, 1, "exit"}); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestScriptThatOverwritesIsCorrected(t *testing.T) {
 	})
 }
 
-func TestScriptThatLocksIsWaitedFor(t *testing.T) {
+func TestUpdateWaitsForScriptLock(t *testing.T) {
 	for _, kind := range []string{"flock", "lockf"} {
 		t.Run(kind, func(t *testing.T) {
 			k, path := kept(t, `{"other": {"state": "running"}}`)
@@ -158,7 +158,7 @@ func TestScriptThatLocksIsWaitedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := k.set("u1", entry{7, running, 0, ""}); !errors.Is(err, errBusy) {
-				t.Fatalf("got %v, want busy", err)
+				t.Fatalf("got %v, want errBusy", err)
 			}
 			unlock(f)
 			if err := k.flush(); err != nil {
@@ -166,7 +166,7 @@ func TestScriptThatLocksIsWaitedFor(t *testing.T) {
 			}
 			before, _ := f.Stat()
 			if after, _ := os.Stat(path); !os.SameFile(before, after) {
-				t.Error("the file was replaced although scripts lock it")
+				t.Error("the file was replaced, so scripts would lock the old one")
 			}
 			equal(t, load(t, path), content{
 				"other": {"state": "running"}, "u1": {"pid": 7., "state": "running", "retry_count": 0.},
@@ -175,7 +175,7 @@ func TestScriptThatLocksIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWriteIntoReplacedFileIsRescued(t *testing.T) {
+func TestWriteToReplacedFileIsKept(t *testing.T) {
 	k, path := kept(t, `{"u1": {"pid": 7, "state": "running"}}`)
 	script, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -196,8 +196,7 @@ func TestWriteIntoReplacedFileIsRescued(t *testing.T) {
 	})
 }
 
-// A script that reads the file, changes its own entry and renames it without a lock, while gpurun
-// does the same, must not lose any entry.
+// Scripts may replace the file without a lock while gpurun does the same. No entry may be lost.
 func TestScriptsWithoutLockLoseNoEntry(t *testing.T) {
 	k, path := kept(t, `{}`)
 	const entries = 150
@@ -231,7 +230,7 @@ func TestScriptsWithoutLockLoseNoEntry(t *testing.T) {
 	equal(t, load(t, path), want)
 }
 
-func TestSinkKeepsTheFileTrueForItsReaders(t *testing.T) {
+func TestSinkKeepsFileComplete(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "uni_id.json")
 	s := New(&jobspec.Batch{
 		Files: []jobspec.File{{UniID: path}, {}},
@@ -255,7 +254,7 @@ func TestSinkKeepsTheFileTrueForItsReaders(t *testing.T) {
 		s.Fact(0, end)
 	}
 	s.Fact(0, state.Fact{Kind: state.KindStart, UniID: "start"})
-	s.Fact(-1, state.Fact{Kind: state.KindEnd, UniID: "of no job here", State: state.Succeeded})
+	s.Fact(-1, state.Fact{Kind: state.KindEnd, UniID: "no such job", State: state.Succeeded})
 	s.Fact(1, state.Fact{Kind: state.KindEnd, UniID: "of another dialect", State: state.Succeeded})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -265,7 +264,7 @@ func TestSinkKeepsTheFileTrueForItsReaders(t *testing.T) {
 	equal(t, load(t, path), want)
 }
 
-// readUntil reads without a lock, and checks that the content is always complete.
+// readUntil reads the file without a lock until stop, and checks that it is always valid JSON.
 func readUntil(t *testing.T, path string, stop <-chan struct{}) {
 	for {
 		select {
@@ -274,13 +273,13 @@ func readUntil(t *testing.T, path string, stop <-chan struct{}) {
 		default:
 		}
 		if text, err := os.ReadFile(path); err == nil && !json.Valid(text) {
-			t.Errorf("a reader found %q", text)
+			t.Errorf("a reader got %q", text)
 			return
 		}
 	}
 }
 
-func TestSinkWritesDuringTheRun(t *testing.T) {
+func TestSinkWritesDuringRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "uni_id.json")
 	s := New(&jobspec.Batch{Files: []jobspec.File{{UniID: path}}, Jobs: []jobspec.Job{{}}}, plain)
 	s.Fact(0, state.Fact{Kind: state.KindRunning, UniID: "u", PID: 5, Attempt: 1})
@@ -294,7 +293,7 @@ func TestSinkWritesDuringTheRun(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("nothing was written")
+			t.Fatal("nothing was written within a minute")
 		}
 	}
 	equal(t, load(t, path), content{"u": {"pid": 5., "state": "running", "retry_count": 0.}})
@@ -310,7 +309,7 @@ func FuzzMerge(f *testing.F) {
 		before, err := parse(data)
 		text, _, mergeErr := merge(data, map[string]entry{"u1": {PID: 3, State: normal}}, nil)
 		if (err == nil) != (mergeErr == nil) {
-			t.Fatalf("parses: %v, merges: %v", err, mergeErr)
+			t.Fatalf("parse: %v, merge: %v; want both or neither to fail", err, mergeErr)
 		}
 		if err != nil {
 			return
@@ -321,7 +320,7 @@ func FuzzMerge(f *testing.F) {
 		}
 		for id := range before {
 			if _, there := after[id]; !there {
-				t.Errorf("entry %q is gone", id)
+				t.Errorf("merge lost entry %q", id)
 			}
 		}
 	})

@@ -23,7 +23,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// launcherIn creates a folder with a launcher. The folder is also the user's home.
+// launcherIn creates a folder with a launcher, for use as the user's home too.
 func launcherIn(t *testing.T, launcher string) string {
 	t.Helper()
 	if !userNamespaces() {
@@ -51,15 +51,15 @@ func capturing(dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// withoutRaceDetector is the script command that does the same for the rest of a script.
+// withoutRaceDetector makes the rest of a script use gpurun without the race detector.
 func withoutRaceDetector(ts *testscript.TestScript, _ bool, _ []string) {
 	path, err := unracedPath()
 	ts.Check(err)
 	ts.Setenv("PATH", filepath.Dir(path)+":"+ts.Getenv("PATH"))
 }
 
-// unraced makes a capture use gpurun without the race detector, which would slow the start of each
-// recorder.
+// unraced makes a capture use gpurun without the race detector, which would make each recorder start
+// slowly.
 func unraced(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	path, err := unracedPath()
@@ -101,7 +101,7 @@ func treeHash(t *testing.T, dir string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// leftover returns the processes that a capture in dir has started and that still exist.
+// leftover returns the live processes that a capture in dir has started.
 func leftover(dir string) (list []string) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range environs {
@@ -138,30 +138,30 @@ func TestHostileLaunchersChangeNothing(t *testing.T) {
 			before := treeHash(t, dir)
 			start := time.Now()
 			cmd := capturing(dir)
-			if name == "endless" || name == "recorder" { // nothing but the limit ends them
+			if name == "endless" || name == "recorder" { // only the limit ends them
 				cmd.Env = append(cmd.Env, "TEST_CAPTURE_LIMIT=3s")
 			}
 			out, _ := cmd.CombinedOutput()
 			if d := time.Since(start); d > 90*time.Second {
-				t.Errorf("took %v", d)
+				t.Errorf("the capture took %v, want at most 90s", d)
 			}
 			_ = os.Remove(filepath.Join(dir, "jobs.yaml"))
 			if treeHash(t, dir) != before {
 				files, _ := exec.Command("find", dir).Output()
-				t.Errorf("the launcher changed something: %s\n%s", files, out)
+				t.Errorf("the launcher changed files: %s\n%s", files, out)
 			}
 			if left := leftover(dir); len(left) > 0 {
-				t.Errorf("left: %v\n%s", left, out)
+				t.Errorf("leftover processes: %v\n%s", left, out)
 			}
 			if bystander.Process.Signal(syscall.Signal(0)) != nil {
-				t.Error("the launcher killed a process outside")
+				t.Error("the launcher killed a process outside the sandbox")
 			}
 		})
 	}
 }
 
-// Recorded commands do not run, whatever surrounds them. One that did run would leave a file in the
-// sandbox, which makes the launcher fail.
+// Recorded commands do not run, however the launcher starts them. If one ran, it would create RAN,
+// and the launcher would exit with 9.
 func TestRecordedCommandsDoNotRun(t *testing.T) {
 	t.Parallel()
 	lines := []string{
@@ -213,20 +213,20 @@ func TestKilledCaptureLeavesNothing(t *testing.T) {
 			_ = cmd.Wait()
 			eventually(t, "all processes to end", func() bool { return len(leftover(dir)) == 0 })
 			if after, _ := os.ReadFile("/proc/self/mountinfo"); bytes.Contains(after, []byte("gpurun-capture")) && !bytes.Contains(mounts, []byte("gpurun-capture")) {
-				t.Errorf("a mount is left:\n%s", after)
+				t.Errorf("a mount of the capture is left:\n%s", after)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "jobs.yaml")); err == nil {
-				t.Error("a job file was written")
+				t.Error("a killed capture wrote a job file")
 			}
 		})
 	}
 }
 
-// A launcher reaches no service that listens on a socket, even in a folder that it may not write to.
-func TestCaptureReachesNoService(t *testing.T) {
+// A launcher cannot connect to a service's socket, even in a folder that it cannot write to.
+func TestLauncherCannotReachServices(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to have a folder of somebody else")
+		t.Skip("needs root to make a folder of another user")
 	}
 	dir := launcherIn(t, `/usr/bin/python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("/mnt/socket")' 2>&1 | tail -n 1; exit 3`)
 	cmd := unraced(t, capturing(dir))
@@ -249,16 +249,15 @@ os.execvp("setpriv", ["setpriv", "--reuid=4321", "--clear-groups", *os.sys.argv[
 	cmd.Path = path
 	out, _ := cmd.CombinedOutput()
 	if want := "the launcher exited with status 3 after 0 commands: ConnectionRefusedError"; !strings.Contains(string(out), want) {
-		t.Errorf("got %q, want %q in it", out, want)
+		t.Errorf("got %q, want a text with %q", out, want)
 	}
 }
 
-// asOther makes a command run as a user who is only a member of group 1234. That user can execute
-// cmd and reach dir.
+// asOther makes a command run as a user in group 1234, who can execute cmd and reach dir.
 func asOther(t *testing.T, cmd *exec.Cmd, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to act as another user")
+		t.Skip("needs root to act as another user")
 	}
 	for at := dir; at != os.TempDir(); at = filepath.Dir(at) {
 		_ = os.Chmod(at, 0o755)
@@ -267,7 +266,7 @@ func asOther(t *testing.T, cmd *exec.Cmd, dir string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4321, Gid: 4321, Groups: []uint32{1234}}}
 }
 
-// The folders of a group keep its files in the group, which the sandbox does not have.
+// In setgid folders, new files belong to the folder's group, which does not exist in the sandbox.
 func TestCaptureInFolderOfAnotherGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ launcher, want string }{
@@ -293,7 +292,7 @@ func TestCaptureInFolderOfAnotherGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 			if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), c.want) {
-				t.Errorf("got %q, want %q in it", out, c.want)
+				t.Errorf("got %q, want a text with %q", out, c.want)
 			}
 		})
 	}
@@ -319,11 +318,11 @@ func TestCaptureGuideExampleWorks(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if got, _ := os.ReadFile(filepath.Join(dir, "jobs.yaml")); string(got) != block("yaml") {
-		t.Errorf("the job file is\n%s", got)
+		t.Errorf("got job file\n%s\nwant\n%s", got, block("yaml"))
 	}
 	for line := range strings.Lines(block("console")) {
 		if line[0] != '$' && !strings.Contains(string(out), line) {
-			t.Errorf("not printed: %s\n%s", line, out)
+			t.Errorf("the output lacks %s\n%s", line, out)
 		}
 	}
 }
@@ -337,8 +336,8 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// A shellProgram is a random shell program of numbered commands, with the commands that end before
-// others start in a real run.
+// A shellProgram is a random shell program of numbered commands. before has each pair of commands of
+// which the shell ends the first before it starts the second.
 type shellProgram struct {
 	text   string
 	n      int
@@ -346,8 +345,8 @@ type shellProgram struct {
 	r      *rand.Rand
 }
 
-// list writes a list of commands for one shell. When it starts, the commands in done have ended,
-// and those in open run in the background. It returns both as they are at its end.
+// list writes a list of commands for one shell. At its start, the commands in done have ended and
+// those in open run in the background. It returns both sets at its end.
 func (p *shellProgram) list(depth int, done, open []int) (ended, left []int) {
 	ended, left = slices.Clone(done), slices.Clone(open)
 	for range 1 + p.r.IntN(3) {
@@ -355,7 +354,7 @@ func (p *shellProgram) list(depth int, done, open []int) (ended, left []int) {
 		switch k := p.r.IntN(6); {
 		case k == 0 && depth > 0:
 			p.text += "( "
-			own, _ = p.list(depth-1, ended, nil) // nobody waits for the background commands of a subshell
+			own, _ = p.list(depth-1, ended, nil) // the shell does not wait for a subshell's background commands
 			p.text += ") "
 		case k == 1 && len(left) > 0:
 			p.text += "wait; "
@@ -394,14 +393,14 @@ func (p *shellProgram) list(depth int, done, open []int) (ended, left []int) {
 	return ended, left
 }
 
-// Captures of many kinds of launchers pass check, and their runs start every command.
+// For many kinds of launchers, the captured job file passes check, and its run starts every command.
 func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 	t.Parallel()
 	const helper = "import subprocess, sys, threading, itertools, concurrent.futures as f, os, time\n"
 	for name, l := range map[string]struct {
 		text     string
 		commands int
-		want     string // contents of the file
+		want     string // part of the job file
 	}{
 		"grid":        {"for d in a b; do for s in 1 2 3; do python train.py --data $d --seed $s; done; done", 6, "matrix: {data: [a, b], seed: 1..3}"},
 		"background":  {"for s in 1 2 3 4; do CUDA_VISIBLE_DEVICES=$s python train.py $s > $s.log 2>&1 & done; wait; python eval.py", 5, `needs: ["train-*"]`},
@@ -438,10 +437,10 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		"Slurm":       {"sbatch --mem 16G --gres=gpu:2 --wrap 'python train.py'", 1, "memory: 16GiB\n    share: false"},
 		"repeat":      {"for i in 1 2 3; do python train.py; done", 3, "matrix: {rep: 1..3}"},
 		"groups":      {"for d in a b; do (python train.py --data $d; python eval.py --data $d) & done; wait; python plot.py", 5, `needs: ["train-*"]`},
-		"turns":       {"for d in a b; do for s in 1 2; do python train.py --data $d --seed $s & done; wait; python eval.py --data $d; done; python plot.py", 7, `needs: ["train-{data}-*"]`},
-		"turns of 2":  {"for i in 1 2 3; do python train.py $i & python eval.py $i & wait; python plot.py $i; done", 9, `needs: ["train-{arg}", "eval-{arg}"]`},
-		"turns, all":  {"for d in a b; do for s in 1 2; do python train.py --data $d$s & done; wait; python eval.py --data $d; done", 6, `needs: ["train-*"]`},
-		"turns, more": {"for d in a b; do python train.py --stage 1 $d; python eval.py $d & python train.py --stage 2 $d & wait; done; python plot.py", 7, `needs: ["train-*", "eval-*"]`},
+		"rounds":      {"for d in a b; do for s in 1 2; do python train.py --data $d --seed $s & done; wait; python eval.py --data $d; done; python plot.py", 7, `needs: ["train-{data}-*"]`},
+		"rounds of 2": {"for i in 1 2 3; do python train.py $i & python eval.py $i & wait; python plot.py $i; done", 9, `needs: ["train-{arg}", "eval-{arg}"]`},
+		"rounds, all": {"for d in a b; do for s in 1 2; do python train.py --data $d$s & done; wait; python eval.py --data $d; done", 6, `needs: ["train-*"]`},
+		"stages":      {"for d in a b; do python train.py --stage 1 $d; python eval.py $d & python train.py --stage 2 $d & wait; done; python plot.py", 7, `needs: ["train-*", "eval-*"]`},
 		"names":       {"python train.py --text 'a  b {x} $HOME \"q\"' 'it'\\''s'", 1, "train.py"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -530,7 +529,7 @@ func TestCapturedOrderMatchesShell(t *testing.T) {
 	}
 }
 
-// randomCommands writes commands with loops, groups, functions, lists and words that need quotes.
+// randomCommands writes loops, groups, functions and lists of commands with words that need quotes.
 func randomCommands(r *rand.Rand, depth int) (text string) {
 	words := []string{"$i", "'a  b'", `"x$i y"`, "{i}", "'$HOME'", "--lr=0.$i", "\\*", "''", "'{lr}'", "é", "--seed $i", "'it'\\''s'", "~x"}
 	for range 1 + r.IntN(3) {

@@ -23,6 +23,6 @@ jobs:
 	p.types("\x03")
 	p.exit()
 	if m := regexp.MustCompile(`\x1b\[[0-9;]*m`).FindString(p.text()); m != "" {
-		t.Errorf("a color despite --no-color: %q", m)
+		t.Errorf("got a color despite --no-color: %q", m)
 	}
 }

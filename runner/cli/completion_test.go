@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// completed has texts typed before a tab and the resulting lines. An unchanged line has several
-// completions, or none.
+// completed lists what is typed before a tab and the resulting line. A line with several completions
+// or none stays unchanged.
 var completed = []struct{ typed, want string }{
 	{"gpurun sta", "gpurun status "},
 	{"gpurun st", "gpurun st"}, // status, stop
@@ -32,14 +32,14 @@ var completed = []struct{ typed, want string }{
 	{"gpurun stop abc b-2", "gpurun stop abc b-2 "},
 	{"gpurun log lr=0.1-", "gpurun log lr=0.1-s1 "},
 	{"gpurun log lr=", "gpurun log lr=0.1-s1 "},
-	{"gpurun log tr", "gpurun log tr"}, // no job has this prefix, and files are not offered
+	{"gpurun log tr", "gpurun log tr"}, // no job has this prefix, and files are not completed here
 	{"gpurun forget --file other.yaml c", "gpurun forget --file other.yaml cod "},
 	{"gpurun done --file=other.yaml c", "gpurun done --file=other.yaml cod "},
 	{"gpurun forget --file oth", "gpurun forget --file other.yaml "},
 	{"gpurun forget --file=oth", "gpurun forget --file=other.yaml "},
 }
 
-// The scripts are installed as gpurun completion --help describes, and the shells are real.
+// The scripts are installed in real shells as gpurun completion --help describes.
 func TestTabCompletesInShells(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func TestTabCompletesInShells(t *testing.T) {
 	need := func(t *testing.T, shell string) string {
 		path, err := exec.LookPath(shell)
 		if err != nil {
-			t.Skip(shell + " is not installed: its completion is not tested")
+			t.Skip(shell + " is not installed")
 		}
 		return path
 	}
@@ -111,12 +111,12 @@ bindkey '^O' show
 			got := row.typed
 			if len(words) == 1 { // fish prints only the last word
 				got = got[:strings.LastIndex(got, " ")+1] + words[0]
-				if !strings.HasSuffix(got, "=") { // otherwise fish adds a space
+				if !strings.HasSuffix(got, "=") { // fish adds a space to other words
 					got += " "
 				}
 			}
 			if got != row.want {
-				t.Errorf("%q becomes %q, want %q; words %q", row.typed, got, row.want, words)
+				t.Errorf("%q: got %q, want %q; fish offers %q", row.typed, got, row.want, words)
 			}
 		}
 	})

@@ -21,14 +21,14 @@ import (
 	"gpurun/state/schema"
 )
 
-// documents are values of the types that commands print with --json, and of the lines of a stream.
+// documents are zero values of the types that commands print with --json.
 var documents = map[string]any{
 	"Status": schema.Status{}, "Problems": schema.Problems{}, "GPUs": schema.GPUs{}, "Queue": schema.Queue{}, "Usage": schema.Usage{}, "BatchUsage": schema.BatchUsage{},
 	"Versions": schema.Versions{}, "Batches": schema.Batches{}, "History": schema.History{}, "Why": schema.Why{}, "Report": schema.Report{},
 }
 
-// document compares the last command's standard output with a type in the schema: it has all fields
-// and no others, and times are in UTC.
+// document checks that the last command's standard output has exactly the fields of a type in the
+// schema, and only times in UTC.
 func document(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || documents[args[0]] == nil {
 		ts.Fatalf("usage: document TYPE")
@@ -41,14 +41,15 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	var again bytes.Buffer
 	ts.Check(writeJSON(&again, v.Interface()))
 	if again.String() != out {
-		ts.Fatalf("not as the schema has it; it would be:\n%s", again.String())
+		ts.Fatalf("the output differs from the schema, want:\n%s", again.String())
 	}
 	if at := notUTC.FindString(out); at != "" {
 		ts.Fatalf("%s is not UTC", at)
 	}
 }
 
-// events compares each line of the last command's standard output with the schema.
+// events checks that each line of the last command's standard output is an event of the schema, in
+// the order of their numbers.
 func events(ts *testscript.TestScript, neg bool, args []string) {
 	last := int64(0)
 	for line := range strings.Lines(ts.ReadFile("stdout")) {
@@ -57,15 +58,15 @@ func events(ts *testscript.TestScript, neg bool, args []string) {
 		d.DisallowUnknownFields()
 		ts.Check(d.Decode(&e))
 		if e.Seq <= last || e.File == "" || e.Kind == "" || e.Time.Location() != time.UTC {
-			ts.Fatalf("after event %d: %s", last, line)
+			ts.Fatalf("invalid event after number %d: %s", last, line)
 		}
 		last = e.Seq
 	}
 }
 
-// agrees compares the attempts in the last command's document with a journal written by the jobs,
-// whose lines have uni_id, start or end, and seconds. All attempts in the document must be in the
-// journal, and their number must be right.
+// agrees compares the attempts in the last command's document with a journal, to which each job
+// appends its uni_id, "start" or "end", and the time in seconds. The document must have NUMBER
+// attempts, and each of them must be in the journal.
 func agrees(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: agrees JOURNAL NUMBER")
@@ -80,8 +81,8 @@ func agrees(ts *testscript.TestScript, neg bool, args []string) {
 	var doc struct {
 		Jobs []struct {
 			Name     string
-			Attempt  *schema.Attempt // the last, in a status
-			Attempts json.RawMessage // all in a report, else their number
+			Attempt  *schema.Attempt // in a status: the last
+			Attempts json.RawMessage // in a report: all; otherwise their number
 		}
 		Attempts []schema.AttemptRow
 	}
@@ -110,7 +111,7 @@ func agrees(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	if fmt.Sprint(len(doc.Attempts)) != args[1] {
-		ts.Fatalf("%d attempts, want %s", len(doc.Attempts), args[1])
+		ts.Fatalf("got %d attempts, want %s", len(doc.Attempts), args[1])
 	}
 }
 
@@ -152,7 +153,7 @@ func checkCommands(t *testing.T, page string, least int) (doc []byte) {
 		n++
 	}
 	if n < least {
-		t.Errorf("only %d command lines in %s", n, page)
+		t.Errorf("%s has %d command lines, want at least %d", page, n, least)
 	}
 	return doc
 }
@@ -172,7 +173,7 @@ func TestAgentInstructionsHaveOnlyValidCommands(t *testing.T) {
 	t.Parallel()
 	doc := checkCommands(t, "../../docs/guide/agents.md", 15)
 	if !strings.HasPrefix(string(doc), "---\nname: gpurun\ndescription: ") {
-		t.Error("no front matter")
+		t.Error("agents.md has no front matter")
 	}
 	sample := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(doc)
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
@@ -182,6 +183,6 @@ func TestAgentInstructionsHaveOnlyValidCommands(t *testing.T) {
 		}
 	}
 	if b, err := jobspec.Load([]string{path}, jobspec.Options{Lint: true}); err != nil || len(b.Jobs) != 6 || len(b.Warnings) != 0 {
-		t.Errorf("the job file: %v, %v", err, b)
+		t.Errorf("job file of agents.md: %v, %+v", err, b)
 	}
 }

@@ -28,7 +28,7 @@ func TestFullDiskGetsHintToFreeSpace(t *testing.T) {
 	} {
 		f := ledgerFailure(schema.Result{Final: &schema.Status{}, StateErr: tt.err}, batches.ExitState)
 		if free := strings.Contains(f.Hint, "free some space"); free != tt.free || f.Hint == "" {
-			t.Errorf("%v: hint %q", tt.err, f.Hint)
+			t.Errorf("%v: got hint %q, want free some space: %v", tt.err, f.Hint, tt.free)
 		}
 	}
 }

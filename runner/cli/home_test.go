@@ -9,11 +9,10 @@ import (
 	"testing"
 )
 
-// su and sudo may leave HOME unchanged. An unreadable home belongs to another user, and so do the
-// defaults in it.
+// su and sudo may leave HOME unchanged. Then the home and its config.yaml belong to another user.
 func TestUnreadableHomeIsIgnored(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can be another user")
+		t.Skip("needs root to act as another user")
 	}
 	exe, err := os.Open("/proc/self/exe")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"gpurun/state"
 )
 
-// Jobs with the same request are listed once, with the first one's name. Jobs that do not run or
-// need no GPU are not listed.
+// Jobs with the same request are listed once, by the name of the first. Jobs that need no GPU or
+// will not run are not listed.
 func TestPlanListsEachRequestOnce(t *testing.T) {
 	spec := func(min int, memory gpu.Bytes) *jobspec.Spec {
 		return &jobspec.Spec{Request: gpu.Request{Min: min, Max: min, Memory: memory}}
@@ -36,6 +36,6 @@ func TestPlanListsEachRequestOnce(t *testing.T) {
 		got = append(got, jobWords([]string{w.first}, 1, w.jobs))
 	}
 	if want := "[a and 2 more two odd0 odd1 odd2]"; fmt.Sprint(got) != want || more != 2 {
-		t.Errorf("got %v and %d, want %s and 2", got, more, want)
+		t.Errorf("got %v and %d more, want %s and 2 more", got, more, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// The page documents every flag, and renders without warnings.
+// The page documents every command and flag, and renders without warnings.
 func TestManPageIsComplete(t *testing.T) {
 	t.Parallel()
 	parser, err := newParser(&grammar{}, newApp(), nil)
@@ -26,7 +26,7 @@ func TestManPageIsComplete(t *testing.T) {
 		}
 	}
 	if argv == nil {
-		t.Skip("neither groff nor man is installed: the man page is not tested")
+		t.Skip("neither groff nor man is installed")
 	}
 	var out, warnings bytes.Buffer
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -46,7 +46,7 @@ func TestManPageIsComplete(t *testing.T) {
 	for _, node := range append([]*kong.Node{parser.Model.Node}, parser.Model.Children...) {
 		if node.Hidden {
 			if strings.Contains(text, node.Name) {
-				t.Errorf("%q is no command for people", node.Name)
+				t.Errorf("the page shows the hidden command %q", node.Name)
 			}
 			continue
 		}
@@ -71,11 +71,11 @@ func TestManPageIsComplete(t *testing.T) {
 		}
 	}
 	if len(want) < 60 {
-		t.Errorf("only %d flags", len(want))
+		t.Errorf("found %d flags, want at least 60", len(want))
 	}
 	for name, n := range want {
 		if got := len(regexp.MustCompile(`(?m)^ +`+regexp.QuoteMeta(name)+`(?:=| |$)`).FindAllString(text, -1)); got < n {
-			t.Errorf("%s is explained %d times, want %d at least", name, got, n)
+			t.Errorf("%s is explained %d times, want at least %d", name, got, n)
 		}
 	}
 	for _, r := range exitRows {

@@ -54,7 +54,8 @@ func openMCP(t *testing.T, dir string, args ...string) *mcpSession {
 	return s
 }
 
-// gpurunCopy returns the path of a copy of gpurun, which finds its executable by its own path.
+// gpurunCopy returns the path of a link or copy of the test binary. gpurun mcp starts gpurun by its
+// own path, so a symbolic link would not do.
 func gpurunCopy(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
@@ -129,22 +130,22 @@ func (s *mcpSession) call(tool string, args arguments, out any) {
 	}
 }
 
-// refused calls a tool that must fail, and returns the problem and the whole text.
+// refused calls a tool that must fail, and returns the first problem and the whole text.
 func (s *mcpSession) refused(tool string, args arguments) (schema.Problem, string) {
 	s.t.Helper()
 	res := s.raw(tool, args)
 	text := res.Content[0].(*mcp.TextContent).Text
 	if !res.IsError {
-		s.t.Fatalf("%s %v: not refused: %s", tool, args, text)
+		s.t.Fatalf("%s %v: got no error: %s", tool, args, text)
 	}
 	var doc schema.Problems
 	if err := json.Unmarshal([]byte(text), &doc); err != nil || len(doc.Problems) == 0 || res.StructuredContent != nil {
-		s.t.Fatalf("%s %v: its error is not problems: %v: %s", tool, args, err, text)
+		s.t.Fatalf("%s %v: the error is not a list of problems: %v: %s", tool, args, err, text)
 	}
 	return doc.Problems[0], text
 }
 
-// ended waits, like an agent, until a run or jobs have ended, and returns the exit status.
+// ended waits like an agent until a run or jobs have ended, and returns the exit status.
 func (s *mcpSession) ended(args arguments) int {
 	s.t.Helper()
 	for {
@@ -194,7 +195,7 @@ jobs:
 	}
 	s.call("run", file, nil)
 	if code := s.ended(file); code != 1 {
-		t.Errorf("the run ended with %d", code)
+		t.Errorf("the run ended with %d, want 1", code)
 	}
 	var st schema.Status
 	s.call("status", arguments{"file": "jobs.yaml", "states": []string{"failed"}}, &st)
@@ -233,11 +234,11 @@ jobs:
 		t.Errorf("gpus: %+v", gpus)
 	}
 
-	// A job is added; one that never ends is cancelled; a failed one is retried.
+	// Add and run a job that does not end by itself, then stop the run.
 	s.call("add", arguments{"file": "jobs.yaml", "command": []string{"sh", "-c", "touch on; while test -e on; do sleep 0.05; done; exit 3"}}, nil)
 	s.call("run", arguments{"file": "jobs.yaml", "skip": []string{"t*"}}, nil)
 	if p, _ := s.refused("run", file); p.Code != "state" {
-		t.Errorf("a second run: %+v", p)
+		t.Errorf("second run: got %+v, want code state", p)
 	}
 	var e struct {
 		Ended bool
@@ -247,14 +248,14 @@ jobs:
 		t.Errorf("wait: %+v", e)
 	}
 	if p, _ := s.refused("stop", file); p.Code != "usage" {
-		t.Errorf("stop of nothing in particular: %+v", p)
+		t.Errorf("stop without jobs: got %+v, want code usage", p)
 	}
 	s.call("stop", arguments{"file": "jobs.yaml", "whole_run": true}, nil)
 	if code := s.ended(file); code != 143 {
-		t.Errorf("the stopped run ended with %d", code)
+		t.Errorf("the stopped run ended with %d, want 143", code)
 	}
 	if p, _ := s.refused("retry", arguments{"file": "jobs.yaml", "jobs": []string{"train-s3"}}); p.Code != "state" || *p.Hint == "" {
-		t.Errorf("retry without a run: %+v", p)
+		t.Errorf("retry without a run: got %+v, want code state with a hint", p)
 	}
 }
 
@@ -285,11 +286,11 @@ func TestReadOnlyMCPRefusesChanges(t *testing.T) {
 		}
 		for name, tool := range s.tools {
 			if looks := needs[name] == ""; tool.Annotations.ReadOnlyHint != looks {
-				t.Errorf("%s: read-only: %v", name, !looks)
+				t.Errorf("%s: got read-only %v, want %v", name, !looks, looks)
 			}
 		}
 	}
 	if host.Exists(filepath.Join(dir, "ran")) || host.Exists(filepath.Join(dir, ".gpurun")) {
-		t.Error("looking has left something")
+		t.Error("a refused call started a job or created a state folder")
 	}
 }

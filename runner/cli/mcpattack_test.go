@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Whatever a client writes to files below the root or passes as arguments, it never gets contents
-// or names of files outside.
+// A client that can write files below the root and choose all arguments must not get contents or
+// names of files outside.
 func TestMCPClientCannotLeaveRoot(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -59,7 +59,7 @@ func TestMCPClientCannotLeaveRoot(t *testing.T) {
 		}
 		for _, told := range []string{"topsecret", "unseen", "hunter2", "root:x:", "0.123456"} {
 			if strings.Contains(string(b), told) {
-				t.Errorf("%s: tells %q, which is outside: %s", what, told, b)
+				t.Errorf("%s: leaks %q: %s", what, told, b)
 			}
 		}
 		return string(b)
@@ -77,7 +77,7 @@ func TestMCPClientCannotLeaveRoot(t *testing.T) {
 			"way/nothing.yaml", "../out/nothing.yaml", "way/unsen.csv", "/etc/passwd", "/proc/self/environ", "/proc/self/cwd/../out/jobs.yaml", "/proc/self/root" + out + "/jobs.yaml", "", ".", "..", "/",
 			"jobs.yaml\x00", "--help", "-", "~/out/jobs.yaml", "file://" + out + "/jobs.yaml",
 		} {
-			for _, tool := range []string{"check", "status"} { // all tools share one function
+			for _, tool := range []string{"check", "status"} { // the other tools share their path check
 				res := s.raw(tool, looks(file)[tool])
 				told := harmless(tool+" "+file, res)
 				if !res.IsError && (tool != "check" || strings.Contains(told, `"problems\":[]`)) {
@@ -87,7 +87,7 @@ func TestMCPClientCannotLeaveRoot(t *testing.T) {
 		}
 	})
 
-	// Paths in a job file.
+	// Paths in a job file must not lead out of the root.
 	job := func(more string) string { return "jobs:\n  - {name: a, gpus: 0, run: \"true\", " + more + "}\n" }
 	matrix := func(from string) string {
 		return "jobs:\n  - {name: \"a-{a}\", gpus: 0, run: \"echo {a}\", matrix: {from: " + from + "}}\n"
@@ -97,8 +97,8 @@ func TestMCPClientCannotLeaveRoot(t *testing.T) {
 		"rows, absolute":        matrix(filepath.Join(out, "rows.csv")),
 		"rows through a link":   matrix("rows.csv"),
 		"rows through a folder": matrix("way/rows.csv"),
-		"rows that are near":    matrix("way/unsen.csv"),
-		"rows that are above":   matrix("../out/unsen.csv"),
+		"similar rows below":    matrix("way/unsen.csv"),
+		"similar rows above":    matrix("../out/unsen.csv"),
 		"rows from home":        matrix("~/out/rows.csv"),
 		"rows of this process":  matrix("/proc/self/environ"),
 		"rows of users":         matrix("/etc/passwd"),
@@ -144,7 +144,7 @@ func TestMCPClientCannotLeaveRoot(t *testing.T) {
 		res := s.raw("plan", arguments{"file": "led.yaml"})
 		harmless("plan", res)
 		if !res.IsError {
-			t.Error("a metric from a link that leads out is not refused")
+			t.Error("a metric from a link to a file outside is not refused")
 		}
 		write("led.yaml", "jobs:\n  - {name: a, gpus: 0, run: \"true\", log: b.log, metrics: {acc: 'acc = ([0-9.]+)'}}\n")
 		s.call("plan", arguments{"file": "led.yaml"}, &plan)
@@ -178,7 +178,7 @@ func TestMCPClientCannotLeaveRoot(t *testing.T) {
 		}
 	})
 
-	t.Run("others may write it", func(t *testing.T) {
+	t.Run("files that others can write", func(t *testing.T) {
 		write("open.yaml", "jobs:\n  - {name: a, gpus: 0, run: \"true\"}\n")
 		write("wide/jobs.yaml", "jobs:\n  - {name: a, gpus: 0, run: \"true\"}\n")
 		write("rows.csv", "x\ntopsecret\n")
@@ -189,7 +189,7 @@ func TestMCPClientCannotLeaveRoot(t *testing.T) {
 			}
 		}
 		if p, all := s.refused("plan", arguments{"file": "table.yaml"}); !strings.Contains(p.Text, "other users can write to") || strings.Contains(all, "topsecret") {
-			t.Errorf("the rows of a table: %s", all)
+			t.Errorf("rows that others can write: %s", all)
 		}
 		for _, file := range []string{"open.yaml", "wide/jobs.yaml"} {
 			for tool, args := range looks(file) {
@@ -240,7 +240,7 @@ func TestMCPClientCannotLeaveRoot(t *testing.T) {
 	})
 }
 
-// Without --root, the client sees the current folder, unless that is the home folder or above it.
+// Without --root, the root is the current folder, unless that is the home folder or above it.
 func TestMCPRootDefaultsToCurrentFolder(t *testing.T) {
 	t.Parallel()
 	dir := mcpRoot(t)

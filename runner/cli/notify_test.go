@@ -19,8 +19,8 @@ import (
 )
 
 // webhook starts a server that answers POST /STATUS/… with that status and never answers /hang/….
-// It sets HOOK to the server's address. Each request becomes a line in the file received: the first
-// element of its path, since the others may be secret, and the message.
+// It sets HOOK to the server's address. For each request, it adds a line to the file received: the
+// first element of the path, since the rest may be secret, and the message.
 func webhook(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: webhook")

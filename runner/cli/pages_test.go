@@ -20,17 +20,19 @@ import (
 	"gpurun/gpu/hostrules"
 )
 
-// TestPageExamplesWork follows the README and the guide like a new user, with a new folder for each page. It
-// writes each file that a page shows below a line with its name and a colon, and runs the commands.
-// Blocks of "sh" must succeed. Blocks of "console" must print what the page shows, except for
-// numbers, order and "…". A line of "crontab" runs as cron would run it. Blocks of "bash" call
-// tools that a test cannot have (root, a network, systemd, Docker); testdata/pages/tools.sh has
-// stand-ins for them.
+// TestPageExamplesWork follows the README and each page of the guide like a new user, in a new
+// folder. It writes each file that a page shows below a line with the file's name and a colon, and
+// runs the other blocks by language:
+//   - sh must succeed.
+//   - console must print what the page shows, except for numbers, order and "…".
+//   - crontab runs as cron would run it.
+//   - bash calls tools that a test cannot have (root, a network, systemd, Docker). testdata/pages/tools.sh
+//     has stand-ins for them.
 func TestPageExamplesWork(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/guide/*.md")
 	if err != nil || len(pages) < 10 {
-		t.Fatalf("%d pages: %v", len(pages), err)
+		t.Fatalf("found %d pages, want at least 10: %v", len(pages), err)
 	}
 	for _, page := range append(pages, "../../README.md") {
 		if strings.HasSuffix(page, "coming-from.md") || strings.HasSuffix(page, "capture.md") {
@@ -44,13 +46,13 @@ func TestPageExamplesWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			if lines := bytes.Count(text, []byte("\n")); lines > 150 {
-				t.Errorf("%d lines", lines)
+				t.Errorf("the page has %d lines, want at most 150", lines)
 			}
 			w := newReader(t)
 			for _, b := range blocks(string(text)) {
 				switch {
 				case b.lang == "crontab":
-					w.end() // the reboot
+					w.end() // like a reboot
 					command := strings.TrimSpace(strings.SplitN(b.text, "@reboot", 2)[1])
 					if out, err := w.cron(command); err != nil {
 						t.Errorf("line %d: %s\n%v\n%s", b.line, command, err, out)
@@ -61,7 +63,7 @@ func TestPageExamplesWork(t *testing.T) {
 					w.write(t, b.file, b.text)
 				case b.lang == "sh", b.lang == "bash" && !elsewhere:
 					b.text = strings.ReplaceAll(b.text, "https://ntfy.sh/my-topic", w.topic.URL)
-					if strings.Contains(b.text, "run -d") { // the jobs run until the block waits for them
+					if strings.Contains(b.text, "run -d") { // jobs run until the block waits for them
 						w.write(t, "~/hold", "")
 						b.text = strings.Replace(b.text, "gpurun wait", "rm ~/hold; gpurun wait", 1)
 					}
@@ -71,19 +73,19 @@ func TestPageExamplesWork(t *testing.T) {
 				}
 			}
 			if _, warnings := hostrules.NewReader(hostrules.Place{Path: w.rules(), Owner: os.Getuid()}).Read(os.Getuid()); len(warnings) > 0 {
-				t.Errorf("the host's rules: %v", warnings)
+				t.Errorf("the page's host rules are invalid: %v", warnings)
 			}
 			if _, err := os.Stat(w.rules()); (err == nil) != strings.Contains(string(text), "sudo install") {
-				t.Errorf("the host's rules: %v", err)
+				t.Errorf("host rules are installed: %v, but the page says otherwise (%v)", err == nil, err)
 			}
 			if got := w.messages.Load() > 0; got != strings.Contains(string(text), "notify --test") {
-				t.Errorf("messages arrived: %v", got)
+				t.Errorf("got test notifications: %v, want %v", got, !got)
 			}
 		})
 	}
 }
 
-// A block is one example of a page.
+// A block is a code block of a page.
 type block struct {
 	lang, file, text string
 	line             int
@@ -91,7 +93,7 @@ type block struct {
 
 var fenced = regexp.MustCompile("(?ms)^( *)```([a-z]+)\n(.*?)^ *```$")
 
-// blocks returns the examples of a page.
+// blocks returns the code blocks of a page.
 func blocks(page string) (list []block) {
 	for _, at := range fenced.FindAllStringSubmatchIndex(page, -1) {
 		indent := page[at[2]:at[3]]
@@ -105,7 +107,7 @@ func blocks(page string) (list []block) {
 	return list
 }
 
-// A reader tries the examples of a page, in a folder and environment of its own.
+// A reader runs the examples of a page in its own folder and environment.
 type reader struct {
 	dir, home string
 	topic     *httptest.Server // stand-in for ntfy.sh
@@ -134,7 +136,7 @@ func newReader(t *testing.T) *reader {
 	for _, name := range []string{"sudo", "docker", "systemctl", "loginctl"} {
 		w.write(t, "../.local/bin/"+name, `exec sh "`+stand+`/tools.sh" `+name+` "$@"`)
 	}
-	w.write(t, "jobs.yaml", "jobs: [{run: python train.py}]\n") // the default, unless the page has a job file
+	w.write(t, "jobs.yaml", "jobs: [{run: python train.py}]\n") // used unless the page has its own
 	w.write(t, "../claims/.keep", "")
 	if err := os.Symlink(gpurun, filepath.Join(w.home, ".local/bin/gpurun")); err != nil {
 		t.Fatal(err)
@@ -143,7 +145,7 @@ func newReader(t *testing.T) *reader {
 	return w
 }
 
-// rules returns the path of the host rules on a page: /etc is below the reader's home.
+// rules returns the path of the host rules. The reader's /etc is below its home.
 func (w *reader) rules() string { return w.home + "/etc/gpurun/host.yaml" }
 
 func (w *reader) write(t *testing.T, name, text string) {
@@ -164,7 +166,7 @@ func (w *reader) write(t *testing.T, name, text string) {
 	}
 }
 
-// command returns a shell that runs a text in the reader's environment.
+// command returns a command in the reader's environment. path is put before PATH.
 func (w *reader) command(dir, path string, argv ...string) *exec.Cmd {
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Dir = dir
@@ -180,12 +182,12 @@ func (w *reader) sh(text string) (string, error) {
 	return output(c)
 }
 
-// cron runs a line like cron: in the home folder, without the user's PATH.
+// cron runs a line as cron does: in the home folder, without the user's PATH.
 func (w *reader) cron(line string) (string, error) {
 	return output(w.command(w.home, "/usr/bin:/bin:", "/bin/sh", "-c", line))
 }
 
-// output returns the output of a command that must end within a minute.
+// output returns the output of a command, which gets SIGQUIT after a minute.
 func output(c *exec.Cmd) (string, error) {
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -198,7 +200,7 @@ func output(c *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// session runs the commands of a block, and compares their output with the page.
+// session runs the commands of a console block and compares their output with the page.
 func (w *reader) session(t *testing.T, b block) {
 	for _, part := range strings.Split("\n"+b.text, "\n$ ")[1:] {
 		command, shown, _ := strings.Cut(part, "\n")
@@ -214,13 +216,13 @@ func (w *reader) session(t *testing.T, b block) {
 		}
 		for line := range strings.Lines(shown) {
 			if want := linePattern(line); !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(plain(out)) {
-				t.Errorf("line %d: %s does not print\n%s but\n%s", b.line, command, line, out)
+				t.Errorf("line %d: %s does not print\n%sbut\n%s", b.line, command, line, out)
 			}
 		}
 	}
 }
 
-// plain removes what differs between runs: numbers and column widths.
+// plain replaces numbers and removes column widths, which differ between runs.
 func plain(s string) string {
 	return regexp.MustCompile(`(?m)[ \t]+|[ \t]+$`).ReplaceAllString(regexp.MustCompile(`[0-9]+`).ReplaceAllString(s, "0"), " ")
 }
@@ -230,7 +232,7 @@ func linePattern(line string) string {
 	return " ?" + strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(plain(line))), "…", ".*") + " ?"
 }
 
-// end kills the processes that a page has started.
+// end kills the processes started by the page.
 func (w *reader) end() {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range environs {
@@ -242,9 +244,9 @@ func (w *reader) end() {
 	}
 }
 
-// Both sides of each pair in docs/guide/coming-from.md must start the same commands. The right side
-// runs under gpurun. The left side runs with its tool if that is installed and needs no server;
-// otherwise its commands are listed here.
+// Both sides of each pair in docs/guide/coming-from.md must start the same commands, which are listed
+// here. The right side runs under gpurun. The left side runs with its tool if that is installed and
+// needs no server.
 func TestComingFromPairsStartSameCommands(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/guide/coming-from.md")
@@ -261,7 +263,7 @@ func TestComingFromPairsStartSameCommands(t *testing.T) {
 		"Hydra multirun":       "train.py|lr=0.01|model=large train.py|lr=0.01|model=small train.py|lr=0.1|model=large train.py|lr=0.1|model=small",
 		"Snakemake":            "table.py|out/1.pt|out/2.pt train.py|--seed|1|--out|out/1.pt train.py|--seed|2|--out|out/2.pt",
 	}
-	tool := map[string][2]string{ // what each tool needs here, and how it runs the left side
+	tool := map[string][2]string{ // each tool's program, and how it runs the left side
 		"nohup and a loop":   {"nohup", ". ./left"},
 		"tsp (task-spooler)": {"tsp", "export TS_SOCKET=$PWD/tsp; . ./left; tsp -N 4 true; tsp -w; tsp -K"},
 		"Slurm arrays":       {"bash", "for SLURM_ARRAY_TASK_ID in 1 2 3 4; do export SLURM_ARRAY_TASK_ID; bash train.sbatch; done"},
@@ -284,7 +286,7 @@ func TestComingFromPairsStartSameCommands(t *testing.T) {
 		}
 	})
 	if len(sections) != len(want) {
-		t.Errorf("%d pairs, want %d", len(sections), len(want))
+		t.Errorf("found %d pairs, want %d", len(sections), len(want))
 	}
 	for _, section := range sections {
 		title, text, _ := strings.Cut(section, "\n")
@@ -322,8 +324,8 @@ func TestComingFromPairsStartSameCommands(t *testing.T) {
 	}
 }
 
-// gpurun accepts the commands in the systemd units on the pages, and systemd, if installed, finds
-// no error in the units.
+// gpurun accepts the commands in the systemd units on the pages, and systemd-analyze, if installed,
+// accepts the units.
 func TestSystemdUnitsAreValid(t *testing.T) {
 	t.Parallel()
 	pages, _ := filepath.Glob("../../docs/*/*.md")
@@ -361,11 +363,11 @@ func TestSystemdUnitsAreValid(t *testing.T) {
 		}
 	}
 	if units < 2 {
-		t.Errorf("found only %d units", units)
+		t.Errorf("found %d units, want at least 2", units)
 	}
 }
 
-// argv returns the called commands, sorted. A space in an argument is shown as ~.
+// argv returns the started commands, sorted. Spaces in arguments become ~.
 func (w *reader) argv() string {
 	text, _ := os.ReadFile(filepath.Join(w.dir, "argv"))
 	lines := strings.Fields(strings.ReplaceAll(string(text), " ", "~"))

@@ -18,7 +18,7 @@ import (
 	"gpurun/runner/batches"
 )
 
-// onPTY is gpurun on a terminal of its own.
+// onPTY is a program on its own terminal.
 type onPTY struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -28,7 +28,7 @@ type onPTY struct {
 	out   bytes.Buffer
 	first time.Duration // time until the first output
 	grown chan struct{}
-	over  chan struct{} // closed when no process has the terminal open
+	over  chan struct{} // closed once no process has the terminal open
 }
 
 func startOnPTY(t *testing.T, dir string, args ...string) *onPTY {
@@ -36,11 +36,11 @@ func startOnPTY(t *testing.T, dir string, args ...string) *onPTY {
 	return startCommandOnPTY(t, dir, gpurunBinary(t), args...)
 }
 
-// startCommandOnPTY starts another program, with gpurun in its PATH.
+// startCommandOnPTY starts any program, with gpurun in its PATH.
 func startCommandOnPTY(t *testing.T, dir, program string, args ...string) *onPTY {
 	t.Helper()
-	if signal.Ignored(os.Interrupt) { // a shell does this for background commands of a script
-		signal.Notify(make(chan os.Signal, 1), os.Interrupt) // the program must not inherit that
+	if signal.Ignored(os.Interrupt) { // as in background commands of shell scripts
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt) // so that the program does not inherit it
 	}
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *onPTY) sees(text string) {
 		select {
 		case <-p.grown:
 		case <-deadline:
-			p.t.Fatalf("never saw %q in:\n%s", text, p.text())
+			p.t.Fatalf("%q is missing after a minute in:\n%s", text, p.text())
 		}
 	}
 }
@@ -138,12 +138,12 @@ func (p *onPTY) types(keys string) {
 	}
 }
 
-// exit waits until the program has exited and all its output is read.
+// exit waits until the program has exited and its output is read, and returns its exit status.
 func (p *onPTY) exit() int {
 	p.cmd.Wait()
 	select {
 	case <-p.over:
-	case <-time.After(time.Minute): // another process still has the terminal
+	case <-time.After(time.Minute): // another process still has the terminal open
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -169,7 +169,7 @@ jobs:
 	p.sees("epoch 2")
 	p.sees("0 of 3 done, 2 running, 1 waiting")
 	if p.first > 3*time.Second {
-		t.Errorf("nothing on the screen for %v", p.first)
+		t.Errorf("the first output came after %v, want at most 3s", p.first)
 	}
 	p.types("\x03")
 	p.sees("starting no more jobs; press Ctrl-C again to stop running jobs")
@@ -182,12 +182,12 @@ jobs:
 	out := p.text()
 	last := out[strings.LastIndex(out, "\x1b[J")+3:]
 	if strings.Contains(last, "epoch") || strings.Contains(last, "[....") || !strings.Contains(last, "3 did not run") {
-		t.Errorf("left on the screen: %q", last)
+		t.Errorf("got %q after the last erase, want only the summary", last)
 	}
 }
 
-// Each GPU has a row with its job and progress, or with the reason why there is none. Jobs that
-// failed with the same error share a row that names what sets them apart.
+// Each GPU has a row with the memory and progress of its job. Jobs that failed with the same error
+// share a row with their common parameters.
 func TestLiveViewShowsGPUsAndFailures(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -226,7 +226,7 @@ func TestLogHidesControlSequencesFromTerminal(t *testing.T) {
 		p := startOnPTY(t, dir, row.args...)
 		p.sees(row.want)
 		if got := p.exit(); got != 0 {
-			t.Errorf("%q: exit status %d", row.args, got)
+			t.Errorf("%q: got exit status %d, want 0", row.args, got)
 		}
 	}
 }

@@ -20,21 +20,21 @@ func TestExitStatusOfRun(t *testing.T) {
 		noWait bool
 		want   int
 	}{
-		"all done":            {schema.Result{Final: ended(state.Succeeded)}, false, 0},
-		"up to date":          {schema.Result{Final: ended(state.UpToDate)}, false, 0},
-		"failed":              {schema.Result{Final: ended(state.Failed)}, false, 1},
-		"timeout":             {schema.Result{Final: ended(state.Timeout)}, false, 1},
-		"oom":                 {schema.Result{Final: ended(state.OOM)}, false, 1},
-		"lost":                {schema.Result{Final: ended(state.Lost)}, false, 1},
-		"blocked":             {schema.Result{Final: ended(state.Blocked)}, false, 1},
-		"cancelled":           {schema.Result{Final: ended(state.Cancelled)}, false, 1},
-		"gave up":             {schema.Result{Final: ended(state.Failed), GaveUp: true}, false, 124},
-		"no wait":             {schema.Result{Final: ended(state.Pending), GaveUp: true}, true, 75},
-		"disk full":           {schema.Result{Final: ended(state.Failed), GaveUp: true, StateErr: full}, false, 4},
-		"Ctrl-C":              {schema.Result{Final: ended(state.Failed), StateErr: full, Stopped: "SIGINT"}, false, 130},
-		"SIGTERM":             {schema.Result{Final: ended(state.Interrupted), Stopped: "SIGTERM"}, false, 143},
-		"gpurun stop":         {schema.Result{Final: ended(state.Interrupted), Stopped: "gpurun stop"}, false, 143},
-		"something left over": {schema.Result{Final: ended(state.Pending)}, false, 1},
+		"all done":    {schema.Result{Final: ended(state.Succeeded)}, false, 0},
+		"up to date":  {schema.Result{Final: ended(state.UpToDate)}, false, 0},
+		"failed":      {schema.Result{Final: ended(state.Failed)}, false, 1},
+		"timeout":     {schema.Result{Final: ended(state.Timeout)}, false, 1},
+		"oom":         {schema.Result{Final: ended(state.OOM)}, false, 1},
+		"lost":        {schema.Result{Final: ended(state.Lost)}, false, 1},
+		"blocked":     {schema.Result{Final: ended(state.Blocked)}, false, 1},
+		"cancelled":   {schema.Result{Final: ended(state.Cancelled)}, false, 1},
+		"gave up":     {schema.Result{Final: ended(state.Failed), GaveUp: true}, false, 124},
+		"no wait":     {schema.Result{Final: ended(state.Pending), GaveUp: true}, true, 75},
+		"disk full":   {schema.Result{Final: ended(state.Failed), GaveUp: true, StateErr: full}, false, 4},
+		"Ctrl-C":      {schema.Result{Final: ended(state.Failed), StateErr: full, Stopped: "SIGINT"}, false, 130},
+		"SIGTERM":     {schema.Result{Final: ended(state.Interrupted), Stopped: "SIGTERM"}, false, 143},
+		"gpurun stop": {schema.Result{Final: ended(state.Interrupted), Stopped: "gpurun stop"}, false, 143},
+		"jobs left":   {schema.Result{Final: ended(state.Pending)}, false, 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestMistypedCommandGetsSuggestion(t *testing.T) {
 	}
 }
 
-func TestFlagsAcceptBareNumbers(t *testing.T) {
+func TestFlagsParseTimesAndCounts(t *testing.T) {
 	times := map[string]time.Duration{"60": time.Minute, "90s": 90 * time.Second, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour, "0": 0}
 	for text, want := range times {
 		var got timeFlag
@@ -78,11 +78,11 @@ func TestFlagsAcceptBareNumbers(t *testing.T) {
 		var p percentFlag
 		for what, err := range map[string]error{"count": c.UnmarshalText([]byte(bad)), "percent": p.UnmarshalText([]byte(bad))} {
 			if err == nil {
-				t.Errorf("%s %q was taken", what, bad)
+				t.Errorf("%s %q was accepted", what, bad)
 			}
 		}
 		if err := d.UnmarshalText([]byte(bad)); err == nil {
-			t.Errorf("time %q was taken", bad)
+			t.Errorf("time %q was accepted", bad)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// gpurun asks before it reruns successes of more than one GPU hour. It starts nothing unless the
-// answer is yes. Ctrl-C ends the process.
+// gpurun asks before it reruns successful jobs that took more than one GPU hour in total. Any answer
+// but yes starts nothing, and Ctrl-C ends the process.
 func TestAsksBeforeRerunning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

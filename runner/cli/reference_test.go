@@ -31,15 +31,15 @@ func TestCommandsPageIsCurrent(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("it is not as the grammar has it: go test ./runner/cli -run TestCommandsPageIsCurrent -update (%v)", err)
+		t.Errorf("commands.md differs from the grammar (run go test ./runner/cli -run TestCommandsPageIsCurrent -update): %v", err)
 	}
 }
 
-// commandsPage returns the page, which explains flags of several commands only once.
+// commandsPage returns the page, which explains a flag of several commands once.
 func commandsPage(app *kong.Application) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
-	users := map[string][]string{} // commands with the same flag and help
+	users := map[string][]string{} // commands by flag and help
 	groups := map[string][]*kong.Flag{}
 	for _, cmd := range app.Children {
 		for _, f := range cmd.Flags {
@@ -137,7 +137,7 @@ func escaped(s string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", `\<`).Replace(s)
 }
 
-// Each line of the help is short and starts with a verb. Each command has a description and at most
+// A command's help is one short sentence. Each command has at most one more sentence and one to
 // three examples.
 func TestHelpIsShort(t *testing.T) {
 	t.Parallel()
@@ -147,18 +147,18 @@ func TestHelpIsShort(t *testing.T) {
 	}
 	for _, cmd := range parser.Model.Children {
 		if len(cmd.Help) >= 60 || !regexp.MustCompile(`^[A-Z][a-z]+ [^.]*\.$`).MatchString(cmd.Help) {
-			t.Errorf("%s: %q", cmd.Name, cmd.Help)
+			t.Errorf("%s: help %q, want a sentence of less than 60 characters", cmd.Name, cmd.Help)
 		}
 		if cmd.Hidden {
 			continue
 		}
 		detail, examples, found := strings.Cut(cmd.Detail, "Example")
 		if n := strings.Count(examples, "\n    "); !found || n < 1 || n > 3 || strings.Count(detail, ". ") > 0 {
-			t.Errorf("%s: %d examples: %q", cmd.Name, n, cmd.Detail)
+			t.Errorf("%s: got %d examples, want 1 to 3 after at most one sentence: %q", cmd.Name, n, cmd.Detail)
 		}
 		for _, f := range cmd.Flags {
 			if len(f.Help) > 110 || !strings.HasSuffix(f.Help, ".") {
-				t.Errorf("%s --%s: %q", cmd.Name, f.Name, f.Help)
+				t.Errorf("%s --%s: help %q, want a sentence of at most 110 characters", cmd.Name, f.Name, f.Help)
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TEST_HOST_RULES", filepath.Join(env.WorkDir, "etc", "host.yaml"))
 			env.Setenv("GPURUN_SIM_HERE", "1") // also on machines with GPUs
 			env.Setenv("JOBS", jobs)           // ready-made job files
-			env.Setenv("GUIDE", guide)         // pages of the guide, whose examples are run
+			env.Setenv("GUIDE", guide)         // the guide, whose examples the scripts run
 			env.Setenv("OLDER", older)         // ledgers of earlier versions
 			// Under the race detector, every process would sleep for a second at exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -75,7 +75,7 @@ func TestScripts(t *testing.T) {
 			env.Defer(func() {
 				overdue.Stop()
 				if text, err := os.ReadFile(filepath.Join(env.WorkDir, "overdue")); err == nil {
-					env.T().Log(string(text)) // by await, perhaps in a job
+					env.T().Log(string(text)) // await writes it, also in jobs, whose output is not shown
 				}
 			})
 			return nil
@@ -108,7 +108,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// helpers puts the programs of testdata/bin beside gpurun, where other users can run them too.
+// helpers copies testdata/bin to the folder of gpurun, where other users can run the programs too.
 func helpers(t *testing.T) {
 	t.Helper()
 	gpurun, err := exec.LookPath("gpurun")
@@ -120,8 +120,8 @@ func helpers(t *testing.T) {
 	}
 }
 
-// endProcesses kills the processes of a hung script. testscript would wait as long as any process
-// keeps its output open, and the deadline of go test does not name the script.
+// endProcesses kills the processes of a hung script. testscript waits while any process has its
+// output open, and a timeout of go test would not name the script.
 func endProcesses(env *testscript.Env) {
 	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
 		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -138,7 +138,7 @@ func endProcesses(env *testscript.Env) {
 			fmt.Fprintf(os.Stderr, "hangs: %s: %v to %d: %q, stdout %s: %.40s\n", filepath.Base(env.WorkDir), sig, pid, argv, stdout, state)
 			_ = syscall.Kill(pid, sig)
 		}
-		time.Sleep(5 * time.Second) // time for gpurun's processes to print their stacks
+		time.Sleep(5 * time.Second) // gpurun prints its stacks
 	}
 }
 
@@ -163,7 +163,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// waitFor waits until a file exists, which is how a script learns that a job has started.
+// waitFor waits until files exist. Jobs create them to show that they have started.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		deadline := time.Now().Add(time.Minute)
@@ -172,7 +172,7 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 				break
 			}
 			if time.Now().After(deadline) {
-				ts.Fatalf("%s never came", name)
+				ts.Fatalf("%s does not exist after a minute", name)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Every command pays for what packages do before main, such as compiling regular expressions. The
-// test counts allocations because they are reproducible, unlike times.
+// Every command pays for what packages do before main, such as compiling regular expressions.
+// Allocations are reproducible, unlike times.
 func TestStartupAllocatesLittle(t *testing.T) {
 	const most, ofOne = 11_000, 1500
 	exe, err := os.Executable()
@@ -24,7 +24,7 @@ func TestStartupAllocatesLittle(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) allocs$`).FindAllStringSubmatch(string(out), -1) {
 		n, _ := strconv.Atoi(m[2])
 		if sum += n; n > ofOne && strings.HasPrefix(m[1], "gpurun/") {
-			t.Errorf("package %s allocates %d times before main, want at most %d: compile or build what few commands need when it is used first (sync.OnceValue)", m[1], n, ofOne)
+			t.Errorf("package %s allocates %d times before main, want at most %d: defer work that few commands need (sync.OnceValue)", m[1], n, ofOne)
 		}
 	}
 	if sum == 0 || sum > most {

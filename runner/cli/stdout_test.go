@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Another process may make a shared pipe non-blocking. If the pipe is full then, output waits.
+// Another process may make a shared pipe non-blocking. If that pipe is full, output must wait.
 func TestFullNonBlockingPipeLosesNoOutput(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
@@ -57,7 +57,7 @@ func TestFullNonBlockingPipeLosesNoOutput(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the first job has not ended")
+			t.Fatal("the first job did not end within a minute")
 		}
 	}
 	rest, _ := io.ReadAll(out)
@@ -66,7 +66,7 @@ func TestFullNonBlockingPipeLosesNoOutput(t *testing.T) {
 	}
 	for _, want := range []string{"succeeded   first", "start       then", "succeeded   then"} {
 		if !strings.Contains(string(rest), want) {
-			t.Errorf("%q is missing in %q", want, strings.TrimLeft(string(rest), "\n"))
+			t.Errorf("output lacks %q: %q", want, strings.TrimLeft(string(rest), "\n"))
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// slowly is a reader of standard output that blocks for two seconds.
+// slowly is a standard output that blocks for two seconds at each write.
 type slowly struct{ got strings.Builder }
 
 func (s *slowly) Write(text []byte) (int, error) {
@@ -42,7 +42,7 @@ func TestWatchPrintsEveryEndToSlowReader(t *testing.T) {
 		show := a.changes(ref)
 		write(ledger, `{"kind":"end","time":"2026-11-23T20:00:00Z","job":"a","uni_id":"u","attempt":1,"state":"succeeded","exit_code":0,"seconds":1}`+"\n")
 		if err := show(nil, ""); err != nil || !strings.Contains(out.got.String(), "succeeded   a: 1s") {
-			t.Errorf("it has printed %q: %v", out.got.String(), err)
+			t.Errorf("got %q, %v, want the end of a", out.got.String(), err)
 		}
 	})
 }

@@ -20,9 +20,9 @@ import (
 //
 //	ask [-token FILE] [-host NAME] [-H NAME:VALUE] SOCKET METHOD PATH [JSON]
 //
-// SOCKET is the path of a socket, or of a file with the server's address. The default token is the
-// one for reading; "-token none" sends none. BATCH in PATH stands for the first batch. ask fails if
-// the status is 400 or more.
+// SOCKET is the path of a socket, or of a file with the server's address. The default token allows
+// only reading; "-token none" sends none. BATCH in PATH stands for the first batch. ask fails if the
+// status is 400 or more.
 func ask(ts *testscript.TestScript, neg bool, args []string) {
 	header, host, token := http.Header{}, "localhost", ".local/state/gpurun/web.token"
 	for ; len(args) > 1 && strings.HasPrefix(args[0], "-"); args = args[2:] {
@@ -81,7 +81,7 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	status, got, body := send(args[1], path, strings.Join(args[3:], " "))
 	var out bytes.Buffer
 	fmt.Fprintln(&out, status)
-	_ = got.Write(&out) // a buffer takes everything
+	_ = got.Write(&out) // a buffer returns no error
 	fmt.Fprintf(&out, "\n%s\n", body)
 	_, err := ts.Stdout().Write(out.Bytes())
 	ts.Check(err)

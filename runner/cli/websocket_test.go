@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// Another user can neither open the socket nor get an answer, even if the socket's mode has
-// changed.
+// Another user cannot open the socket. If its mode is changed, they still get no answer.
 func TestWebSocketRefusesOtherUsers(t *testing.T) {
 	dir, err := os.MkdirTemp("", "web")
 	if err != nil {
@@ -30,7 +29,7 @@ func TestWebSocketRefusesOtherUsers(t *testing.T) {
 	}
 	defer l.Close()
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", fi.Mode(), err)
+		t.Errorf("socket mode: got %v, %v, want 0600", fi.Mode(), err)
 	}
 	go func() {
 		for {
@@ -43,36 +42,36 @@ func TestWebSocketRefusesOtherUsers(t *testing.T) {
 		}
 	}()
 	if got, err := heard(path); got != "hello" {
-		t.Errorf("its own user hears %q, %v", got, err)
+		t.Errorf("own user: got %q, %v, want hello", got, err)
 	}
 	if _, err := listenUnix(path); err == nil {
-		t.Error("a second server took the socket of the first")
+		t.Error("a second server replaced the socket of the first")
 	}
 	if os.Getuid() != 0 {
-		t.Skip("only root can be another user")
+		t.Skip("needs root to act as another user")
 	}
 	if _, err := stranger(func() (string, error) { return heard(path) }); !errors.Is(err, syscall.EACCES) {
-		t.Errorf("another user: %v", err)
+		t.Errorf("another user: got %v, want EACCES", err)
 	}
 	if err := os.Chmod(path, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := stranger(func() (string, error) { return heard(path) }); got != "" {
-		t.Errorf("another user hears %q", got)
+		t.Errorf("another user, mode 0777: got answer %q", got)
 	}
 	l.Close()
-	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}) // a leftover of a killed server
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}) // left by a killed server
 	if err != nil {
 		t.Fatal(err)
 	}
 	left.SetUnlinkOnClose(false)
 	left.Close()
 	if l, err = listenUnix(path); err != nil {
-		t.Errorf("what a dead server left is in the way: %v", err)
+		t.Errorf("cannot replace the socket of a dead server: %v", err)
 	}
 }
 
-// heard returns the first output of a server.
+// heard returns everything that a server sends.
 func heard(path string) (string, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -93,13 +92,13 @@ func heard(path string) (string, error) {
 	return string(b), err
 }
 
-// stranger calls f on a thread that runs as another user and ends with f.
+// stranger calls f on a thread of another user, and ends the thread.
 func stranger(f func() (string, error)) (got string, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread()                    // without Unlock, so the thread ends with this goroutine
-		if syscall.Gettid() == syscall.Getpid() { // the main thread never ends, and would make this process another user's
+		runtime.LockOSThread()                    // without Unlock, so that the thread ends with this goroutine
+		if syscall.Gettid() == syscall.Getpid() { // the main thread never ends, so it would stay another user's
 			got, err = stranger(f)
 			runtime.UnlockOSThread()
 			return

@@ -181,7 +181,7 @@ func TestHelpShowsDefaults(t *testing.T) {
 		if value == "" {
 			value = def.Show(&defaults)
 		}
-		if value != "" && value != "-1" && !regexp.MustCompile(`\(([^()]*\W)?`+regexp.QuoteMeta(value)+`(\W[^()]*)?\)|no limit|random\)`).MatchString(help) {
+		if value != "" && value != "-1" && !regexp.MustCompile(`\(([^()]*\W)?(`+regexp.QuoteMeta(value)+`|no limit|random)(\W[^()]*)?\)`).MatchString(help) {
 			t.Errorf("--%s: %q lacks its default %q", def.Name, help, value)
 		}
 	}

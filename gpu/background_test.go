@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// backgroundClaims returns a background run's claims on some devices, which began at minute n.
+// backgroundClaims returns a background run's claims on devices, which began n minutes after noon.
 func backgroundClaims(p *Pool, run string, n int, devs ...int) (claims []Claim) {
 	for _, i := range devs {
 		c := held(p, i, run, dave)
@@ -27,35 +27,35 @@ func TestBackgroundJobsStopForForegroundWish(t *testing.T) {
 		want   string
 	}{
 		{name: "too early", at: 4.9},
-		{name: "the last started", want: "ours"},
-		{name: "another's later one", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) }, want: "dave9"},
-		{name: "another's earlier one", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 1, 1) }, want: "ours"},
-		{name: "the last one that suits", want: "ours", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) },
+		{name: "own job, started last", want: "ours"},
+		{name: "another run's job, started later", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) }, want: "dave9"},
+		{name: "another run's job, started earlier", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 1, 1) }, want: "ours"},
+		{name: "the last job on a suitable device", want: "ours", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) },
 			wish: func(_ *Pool, w *Wish) { w.Requests[0].UUIDs = w.Requests[0].UUIDs[:1] }},
-		{name: "none suits", wish: func(_ *Pool, w *Wish) { w.Requests[0].Memory = 30 * GiB }},
+		{name: "no suitable device", wish: func(_ *Pool, w *Wish) { w.Requests[0].Memory = 30 * GiB }},
 		{name: "free devices satisfy it", claims: func(*Pool) []Claim { return []Claim{} }},
 		{name: "free devices do not satisfy all of it", claims: func(*Pool) []Claim { return []Claim{} }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Jobs = 3 }, want: "ours"},
 		{name: "background never stops background", wish: func(_ *Pool, w *Wish) { w.Background = true }},
-		{name: "its limits are reached", wish: func(_ *Pool, w *Wish) { w.Requests[0].Room = 0 }},
-		{name: "offered already", claims: func(p *Pool) []Claim {
+		{name: "the waiting run's limits are reached", wish: func(_ *Pool, w *Wish) { w.Requests[0].Room = 0 }},
+		{name: "a device is already offered", claims: func(p *Pool) []Claim {
 			c := held(p, 1, "carol", carol)
 			c.To = "bob"
 			return append(backgroundClaims(p, "dave", 9, 2), c)
 		}},
-		{name: "it has just taken one, and its wish is from before", claims: func(p *Pool) []Claim {
+		{name: "the waiting run has claimed a device since its wish", claims: func(p *Pool) []Claim {
 			c := held(p, 1, "bob", bob)
 			c.Since = noon.Add(time.Hour)
 			return append(backgroundClaims(p, "dave", 9, 2), c)
 		}},
-		{name: "two devices, two jobs", want: "dave9", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 2 }},
-		{name: "two devices of one job", want: "dave9", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1, 2) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 2 }},
-		{name: "more devices than all leave", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 3 }},
-		{name: "beside a job that stays", want: "ours", claims: func(p *Pool) []Claim {
+		{name: "two devices needed, held by two jobs", want: "dave9", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 2 }},
+		{name: "two devices needed, held by one job", want: "dave9", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1, 2) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 2 }},
+		{name: "more devices needed than background jobs hold", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 3 }},
+		{name: "foreground job on the same device", want: "ours", claims: func(p *Pool) []Claim {
 			stays, goes := held(p, 1, "carol", carol), backgroundClaims(p, "dave", 9, 1)
 			stays.Share, goes[0].Share = true, true
 			return append(goes, stays)
 		}},
-		{name: "of several on one device the last", want: "erin9", claims: func(p *Pool) []Claim {
+		{name: "several background jobs on one device", want: "erin9", claims: func(p *Pool) []Claim {
 			return both(backgroundClaims(p, "dave", 8, 1), backgroundClaims(p, "erin", 9, 1))
 		}},
 	}
@@ -83,13 +83,13 @@ func TestBackgroundJobsStopForForegroundWish(t *testing.T) {
 			}
 			got, why, _ := p.Turns.NextPreempted(sec(100 + at))
 			if got != tt.want || (why != "") != (got != "") {
-				t.Errorf("%q gives way (%q), want %q", got, why, tt.want)
+				t.Errorf("%q must stop (%q), want %q", got, why, tt.want)
 			}
 		})
 	}
 }
 
-// A wish of a skipped user stops no job. If a job does not stop, the next one must.
+// If a job does not stop within a minute, the next one must. A skipped user's wish stops no job.
 func TestNextJobStopsIfOneHangs(t *testing.T) {
 	p := host(2)
 	p.rules.Background = true
@@ -102,27 +102,27 @@ func TestNextJobStopsIfOneHangs(t *testing.T) {
 		next time.Duration
 	}{{104, "", sec(105)}, {105, "dave9", sec(165)}, {164, "dave9", sec(165)}, {165, "ours", sec(225)}, {225, "", 0}} {
 		if got, _, next := p.Turns.NextPreempted(sec(tt.at)); got != tt.want || next != tt.next {
-			t.Errorf("at %v s %q gives way, until %v, want %q, %v", tt.at, got, next, tt.want, tt.next)
+			t.Errorf("at %v s, %q must stop until %v, want %q, %v", tt.at, got, next, tt.want, tt.next)
 		}
 	}
 	p.Turns.giving = preemption{}
 	p.Turns.Skip(sec(300), Turn{Run: "bob", UID: bob})
 	if got, _, next := p.Turns.NextPreempted(sec(359)); got != "" || next != sec(360) {
-		t.Errorf("%q yields to who was passed over, until %v", got, next)
+		t.Errorf("%q must stop for a skipped user, until %v", got, next)
 	}
 	if got, _, _ := p.Turns.NextPreempted(sec(360)); got != "dave9" {
-		t.Errorf("%q gives way", got)
+		t.Errorf("%q must stop, want dave9", got)
 	}
-	// It got a GPU in the meantime, so its time starts over.
+	// Bob's run has a new wish, so the courtesy period starts over.
 	w := wish(p, "bob", bob, 2, 1)
 	w.Since = noon.Add(time.Minute)
 	p.ObserveOthers(sec(400), backgroundClaims(p, "dave", 9, 1), []Wish{w})
 	if got, _, _ := p.Turns.NextPreempted(sec(404)); got != "" {
-		t.Errorf("%q gives way", got)
+		t.Errorf("%q must stop, want none", got)
 	}
 }
 
-// A background run does not count towards its user's load, whatever it holds.
+// Devices of background runs count neither as their user's load nor as use.
 func TestBackgroundRunsDoNotCountAsLoad(t *testing.T) {
 	p := host(4)
 	p.rules.Background = true
@@ -130,11 +130,11 @@ func TestBackgroundRunsDoNotCountAsLoad(t *testing.T) {
 	p.observeClaims(0, backgroundClaims(p, "dave", 1, 2), nil)
 	r := p.Turns.newRound(sec(2))
 	if mine, his := r.load(me, nil), r.load(dave, nil); mine != 0 || his != 0 {
-		t.Errorf("loads are %v and %v", mine, his)
+		t.Errorf("loads are %v and %v, want 0", mine, his)
 	}
 	p.AdvanceTo(sec(2))
 	p.AdvanceTo(sec(200))
 	if p.Used(me) != 0 || p.Used(dave) != 0 {
-		t.Errorf("%v and %v GPU seconds count", p.Used(me), p.Used(dave))
+		t.Errorf("used %v and %v GPU seconds, want 0", p.Used(me), p.Used(dave))
 	}
 }

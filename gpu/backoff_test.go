@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// After each lost race in a row, a run waits twice as long, up to a bound. Few of many runs wait
-// equally long.
+// After each lost race in a row, a run waits twice as long, up to a limit. Different runs wait for
+// different times.
 func TestRaceBackoffDoublesAndDiffers(t *testing.T) {
 	pauses := map[time.Duration]int{}
 	for i := range 100 {
@@ -17,10 +17,10 @@ func TestRaceBackoffDoublesAndDiffers(t *testing.T) {
 			t.Errorf("%s waits %v, then %v", name, first, RaceBackoff(name, 2, time.Second))
 		}
 		if got := RaceBackoff(name, 99, time.Second); got != time.Second {
-			t.Errorf("%s waits %v in the end", name, got)
+			t.Errorf("after 99 losses, %s waits %v, want 1s", name, got)
 		}
 	}
 	if len(pauses) < 30 {
-		t.Errorf("100 wait for only %d different times", len(pauses))
+		t.Errorf("100 runs wait for only %d different times, want at least 30", len(pauses))
 	}
 }

@@ -64,20 +64,20 @@ func FuzzParseBytes(f *testing.F) {
 			return
 		}
 		if again, err := ParseBytes(b.String()); err != nil || again != b {
-			t.Errorf("%q gives %d, printed %q, which gives %d, %v", s, b, b.String(), again, err)
+			t.Errorf("%q parses as %d, whose text %q parses as %d, %v", s, b, b.String(), again, err)
 		}
 		if b < 0 || b.Round() == "" {
-			t.Errorf("%q gives %d, in words %q", s, b, b.Round())
+			t.Errorf("%q parses as %d, rounded %q", s, b, b.Round())
 		}
 	})
 }
 
-func TestAmpleIsATenthMore(t *testing.T) {
+func TestAmpleAddsATenthOr512MiB(t *testing.T) {
 	for peak, want := range map[Bytes]Bytes{
 		200 * MiB: 768 * MiB, 4 * GiB: 4*GiB + 512*MiB, 9 * GiB: 10 * GiB, 40 * GiB: 44 * GiB, 9*GiB + 1: 10 * GiB,
 	} {
 		if got := peak.Ample(); got != want {
-			t.Errorf("%s: %s, want %s", peak, got, want)
+			t.Errorf("Ample of %s is %s, want %s", peak, got, want)
 		}
 	}
 }

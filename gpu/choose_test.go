@@ -68,7 +68,7 @@ func TestRoundRobinContinuesAfterTheLastDevice(t *testing.T) {
 		g, _, _ := choose(p, sec(float64(i)), Request{Min: n, Max: n, MaxUtil: 100}, nil)
 		again, _, _ := choose(p, sec(float64(i)), Request{Min: n, Max: n, MaxUtil: 100}, nil)
 		if !reflect.DeepEqual(g, again) {
-			t.Errorf("the turn moved on without a grant that is held: %v, %v", g, again)
+			t.Errorf("without Hold, the next choice differs: %v, %v", g, again)
 		}
 		p.Hold("a", g)
 		p.Release(sec(float64(i)), "a")
@@ -89,10 +89,10 @@ func TestMIGInstanceIsOnlyUsedAlone(t *testing.T) {
 		memory   Bytes
 		want     []UUID
 	}{
-		{"one: the smallest", 1, 1, 8 * GiB, []UUID{"GPU-0"}},
-		{"one so large", 1, 1, 30 * GiB, []UUID{"MIG-a"}},
-		{"one or two: whole ones", 1, 2, 8 * GiB, []UUID{"GPU-0", "GPU-1"}},
-		{"one or two so large: an instance is alone", 1, 2, 30 * GiB, []UUID{"MIG-a"}},
+		{"one: the smallest that fits", 1, 1, 8 * GiB, []UUID{"GPU-0"}},
+		{"one, too large for a GPU", 1, 1, 30 * GiB, []UUID{"MIG-a"}},
+		{"one or two: whole GPUs", 1, 2, 8 * GiB, []UUID{"GPU-0", "GPU-1"}},
+		{"one or two, too large for a GPU: a single instance", 1, 2, 30 * GiB, []UUID{"MIG-a"}},
 		{"two", 2, 3, 8 * GiB, []UUID{"GPU-0", "GPU-1"}},
 	} {
 		g, _, _ := choose(p, sec(1), Request{Min: tt.min, Max: tt.max, Memory: tt.memory, MaxUtil: 30}, nil)
@@ -109,7 +109,7 @@ func TestCandidatesAreFreeOrHeldByThisRun(t *testing.T) {
 	p.Hold("c", Grant{UUIDs: []UUID{"GPU-4"}, Memory: 8 * GiB})
 	see(p, sec(1), func(i int, r *Reading) {
 		switch i {
-		case 2: // held by this run, but without it there is still too little
+		case 2: // held by this run, but too little is free even without its job
 			with(r, Process{UID: me, Attempt: "b", Memory: 8 * GiB})
 			with(r, bobs(8*GiB))
 		case 3:
@@ -124,7 +124,7 @@ func TestCandidatesAreFreeOrHeldByThisRun(t *testing.T) {
 	}
 	p.Release(sec(2), "a")
 	if _, ours := p.Candidates(sec(2), one(20*GiB), nil); !slices.Contains(ours, "GPU-1") {
-		t.Errorf("just given back: got %v", ours)
+		t.Errorf("just released: got %v, want GPU-1 among them", ours)
 	}
 }
 
@@ -134,11 +134,11 @@ func TestCandidatesOfSharingJobs(t *testing.T) {
 	see(p, sec(1), nil)
 	req := Request{Min: 1, Max: 1, Memory: 20 * GiB, MaxUtil: 100, Share: true}
 	if _, ours := p.Candidates(sec(1), req, nil); len(ours) != 1 {
-		t.Errorf("lacks only our memory: got %v", ours)
+		t.Errorf("only our memory is in the way: got %v, want the device", ours)
 	}
 	see(p, sec(2), func(_ int, r *Reading) { with(r, bobs(10*GiB)) })
 	if free, ours := p.Candidates(sec(2), req, nil); len(free)+len(ours) != 0 {
-		t.Errorf("lacks bob's too: got %v, %v", free, ours)
+		t.Errorf("bob's memory is in the way, too: got %v, %v, want none", free, ours)
 	}
 }
 
@@ -159,9 +159,9 @@ func TestPossibleExplainsImpossibleRequests(t *testing.T) {
 		{"the largest, all of it", anyone(), one(80 * GiB), ""},
 		{"more than the largest", anyone(), one(80*GiB + 1), "no suitable GPU here: GPU 2: 81920 MiB total, 81921 MiB needed"},
 		{"too many", anyone(), Request{Min: 4, Max: 4}, "needs 4 GPUs, but this machine has 3 GPUs"},
-		{"too many so large", anyone(), Request{Min: 2, Max: 2, Memory: 40 * GiB}, "needs 2 GPUs, but this machine has only 1 suitable GPU"},
+		{"too few large enough", anyone(), Request{Min: 2, Max: 2, Memory: 40 * GiB}, "needs 2 GPUs, but this machine has only 1 suitable GPU"},
 		{"no such model", anyone(), Request{Min: 1, Max: 1, Models: "b200"}, `not "b200"`},
-		{"that model", anyone(), Request{Min: 1, Max: 1, Models: NamesOf([]string{"B200", "h100"})}, ""},
+		{"model matches", anyone(), Request{Min: 1, Max: 1, Models: NamesOf([]string{"B200", "h100"})}, ""},
 		{"above max_gpus", limited, Request{Min: 3, Max: 3}, "needs 3 GPUs, but min_gpus, max_gpus and reserve allow this run only 2 GPUs"},
 		{"up to max_gpus", limited, Request{Min: 2, Max: 3}, ""},
 		{"the reserved one", reserving, one(80 * GiB), "reserved for other users (reserve: 1)"},
@@ -169,7 +169,7 @@ func TestPossibleExplainsImpossibleRequests(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := NewPool(devs, tt.rules)
-			p.Observe(Observation{Err: "hangs"}) // current failures do not matter
+			p.Observe(Observation{Err: "hangs"}) // a current failure must not matter
 			got, ok := p.Possible(tt.req)
 			if ok != (tt.want == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, %t, want %q", got, ok, tt.want)
@@ -223,7 +223,7 @@ func TestReserveKeepsTheHighestIndices(t *testing.T) {
 	for _, tt := range []struct {
 		reserve int
 		ids     []string
-		want    string // the devices that let a job on
+		want    string // the devices that a job may use
 	}{{0, nil, "0123"}, {1, nil, "012"}, {2, []string{"0", "1", "3"}, "0"}, {9, nil, ""}} {
 		rules := anyone()
 		rules.Reserve, rules.IDs = tt.reserve, tt.ids

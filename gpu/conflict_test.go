@@ -17,16 +17,16 @@ func TestConflictWithEarlierClaims(t *testing.T) {
 		claims []Claim // claims read after publishing
 		want   string
 	}{
-		{"not read", false, nil, nil, ""},
-		{"nobody", false, nil, []Claim{}, ""},
+		{"claims not read", false, nil, nil, ""},
+		{"no claims", false, nil, []Claim{}, ""},
 		{"another device", false, nil, []Claim{{UUID: "GPU-0"}}, ""},
-		{"alone", false, nil, held(0, true, 0), "GPU 1: held by alice, train"},
-		{"beside one that is alone", true, nil, held(GiB, false, 0), "GPU 1: held by alice, train"},
+		{"not shared", false, nil, held(0, true, 0), "GPU 1: held by alice, train"},
+		{"shared, the other is not", true, nil, held(GiB, false, 0), "GPU 1: held by alice, train"},
 		{"shared, exactly fits", true, nil, held(14*GiB, true, 0), ""},
 		{"shared, too much", true, nil, held(14*GiB+1, true, 0), "GPU 1: held by alice, train"},
 		{"shared, some of it in use", true, held(16*GiB, true, 4*GiB), held(16*GiB, true, 0), ""},
 		{"unreadable claims", false, nil, []Claim{{UUID: Every, User: "alice", Job: "train"}}, "GPU 1: held by alice, train"},
-		{"gone by now", false, held(GiB, false, 0), []Claim{}, ""},
+		{"released since", false, held(GiB, false, 0), []Claim{}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestConflictWithEarlierClaims(t *testing.T) {
 				}
 			}
 			if len(tt.claims) > 0 && tt.claims[0].UUID == "GPU-1" && why != "held by alice, train" {
-				t.Errorf("afterwards GPU 1 is refused for %q", why)
+				t.Errorf("after Undo, GPU 1 is refused for %q", why)
 			}
 		})
 	}
@@ -81,12 +81,12 @@ func TestPartialReadingKeepsOtherDevices(t *testing.T) {
 		got = append(got, d.available())
 	}
 	if want := []Bytes{14 * GiB, 14 * GiB}; !slices.Equal(got, want) {
-		t.Errorf("free is %v, want %v", got, want)
+		t.Errorf("available: got %v, want %v", got, want)
 	}
 }
 
-// While this run still claims a device that its job has left, another run that claims it is about
-// to withdraw, and must not block the next job.
+// While this run still claims a device after its job has ended, another run that claims the device
+// is about to withdraw, and must not block the next job.
 func TestClaimsBeforeYieldDoNotCount(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -94,10 +94,10 @@ func TestClaimsBeforeYieldDoNotCount(t *testing.T) {
 		then  func(p *Pool)
 		want  string
 	}{
-		{"claimed still", false, func(*Pool) {}, ""},
+		{"still claimed", false, func(*Pool) {}, ""},
 		{"yielded", false, func(p *Pool) { p.Yield([]UUID{"GPU-0"}) }, "held by alice, train"},
 		{"held again and undone", false, func(p *Pool) { p.Hold("next", Grant{UUIDs: []UUID{"GPU-0"}}); p.Undo("next") }, "held by alice, train"},
-		{"shared, and hers may stand", true, func(*Pool) {}, "held by alice, train"},
+		{"shared", true, func(*Pool) {}, "held by alice, train"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestClaimsBeforeYieldDoNotCount(t *testing.T) {
 			see(2, Claim{UUID: "GPU-0", User: "alice", Job: "train", Attempt: "u"})
 			p.Release(3, "mine")
 			if !tt.share && p.StillInUse([]UUID{"GPU-0"}) {
-				t.Error("her claim asks for a reading of processes")
+				t.Error("StillInUse is true because of alice's claim")
 			}
 			tt.then(p)
 			see(4, Claim{UUID: "GPU-0", User: "alice", Job: "train", Attempt: "u"})
@@ -127,15 +127,15 @@ func TestInvisibleProcessesInAContainerAreOwn(t *testing.T) {
 		name   string
 		held   bool
 		claims []Claim
-		hidden bool // the PID is the host's
+		hidden bool // whether the PID is the host's, so that the process is invisible
 		want   Process
 	}{
 		{"a job's", true, []Claim{}, true, Process{UID: 1000, Attempt: "mine"}},
-		{"another run's", false, []Claim{{UUID: "GPU-0", UID: 1000, User: "me", Share: true}}, true, Process{UID: 1000, User: "me"}},
-		{"one of both", true, []Claim{{UUID: "GPU-0", UID: 1000, User: "me", Share: true}}, true, Process{UID: 1000, User: "me"}},
+		{"another run's job", false, []Claim{{UUID: "GPU-0", UID: 1000, User: "me", Share: true}}, true, Process{UID: 1000, User: "me"}},
+		{"either's", true, []Claim{{UUID: "GPU-0", UID: 1000, User: "me", Share: true}}, true, Process{UID: 1000, User: "me"}},
 		{"on the host", true, []Claim{}, false, Process{UID: -1}},
-		{"nobody's", false, []Claim{}, true, Process{UID: -1}},
-		{"somebody else's, too", true, []Claim{{UUID: "GPU-0", UID: 1001, Share: true}}, true, Process{UID: -1}},
+		{"no claim", false, []Claim{}, true, Process{UID: -1}},
+		{"another user's claim, too", true, []Claim{{UUID: "GPU-0", UID: 1001, Share: true}}, true, Process{UID: -1}},
 	} {
 		p := NewPool([]Device{{UUID: "GPU-0", Total: 24 * GiB}}, Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000})
 		if tt.held {

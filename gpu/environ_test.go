@@ -22,7 +22,7 @@ func TestEnvironNamesDevicesUnambiguously(t *testing.T) {
 		want    string
 	}{
 		{"indices", g, true, "2,5"},
-		{"a device is hidden", g, false, "GPU-a,GPU-b"},
+		{"UUIDs", g, false, "GPU-a,GPU-b"},
 		{"a MIG instance", mig, true, "MIG-a"},
 	}
 	for _, tt := range tests {

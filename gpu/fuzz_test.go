@@ -9,7 +9,7 @@ import (
 )
 
 // A machine is the true state of a host: strangers, whose memory only shrinks; attempts, which
-// allocate any part of their grants; and memory that lingers after they end.
+// allocate any part of their grants; and the memory of ended attempts, which lingers.
 type machine struct {
 	pool     *Pool
 	now      time.Duration
@@ -123,7 +123,7 @@ func (m *machine) step() string {
 	return ""
 }
 
-// ail quarantines a device, or observes quarantines of users.
+// ail quarantines a device, or observes quarantines by users.
 func (m *machine) ail() {
 	id := m.devs[m.next(3)].UUID
 	if m.next(2) == 0 {
@@ -158,16 +158,16 @@ func (m *machine) start() string {
 		return "none"
 	}
 	if len(g.UUIDs) < req.Min || len(g.UUIDs) > req.Max {
-		return fmt.Sprintf("WRONG: %d devices for %+v", len(g.UUIDs), req)
+		return fmt.Sprintf("WRONG: granted %d devices for %+v", len(g.UUIDs), req)
 	}
 	for _, k := range kept {
 		if slices.Contains(g.UUIDs, k) {
-			return "WRONG: a kept device"
+			return "WRONG: granted a kept device"
 		}
 	}
 	for _, id := range g.UUIDs {
 		if _, sick := m.pool.Quarantined(m.now, id); sick || slices.Contains(req.Avoid.List(), string(id)) {
-			return fmt.Sprintf("WRONG: %s, which is quarantined or to be avoided", id)
+			return fmt.Sprintf("WRONG: granted %s, which is quarantined or avoided", id)
 		}
 	}
 	m.started++
@@ -193,7 +193,7 @@ func (m *machine) end() {
 	}
 }
 
-// check compares grants with the true state.
+// check returns how the grants contradict the true state or a limit, or "".
 func (m *machine) check() string {
 	held := 0
 	for i, d := range m.devs {
@@ -225,7 +225,7 @@ func (m *machine) check() string {
 	}
 	h := m.pool.Host()
 	if held != m.pool.Held() || h.MaxGPUsPerUser >= 0 && held > h.MaxGPUsPerUser {
-		return fmt.Sprintf("%d GPUs held, by its own count %d, max_gpus_per_user %d", held, m.pool.Held(), h.MaxGPUsPerUser)
+		return fmt.Sprintf("%d GPUs held, the pool counts %d, max_gpus_per_user %d", held, m.pool.Held(), h.MaxGPUsPerUser)
 	}
 	for _, a := range m.live {
 		if n := len(a.grant.UUIDs); h.MaxGPUsPerJob >= 0 && n > h.MaxGPUsPerJob || h.Reserve > 0 && slices.Contains(a.grant.UUIDs, m.devs[2].UUID) {
@@ -260,7 +260,7 @@ func FuzzPool(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if a, b := play(t, script), play(t, script); a != b {
-			t.Errorf("the same events gave\n%s\nand\n%s", a, b)
+			t.Errorf("the same events led to\n%s\nand\n%s", a, b)
 		}
 	})
 }

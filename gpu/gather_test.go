@@ -52,39 +52,39 @@ func TestGatherTakesFreeDevicesWhenPatienceIsOver(t *testing.T) {
 		want   string
 	}{
 		{name: "too early", at: 600},
-		{name: "what is free", want: "2 3"},
-		{name: "no more than it needs", k: 2, want: "1 2", claims: func(p *Pool) []Claim { return []Claim{held(p, 0, "bob", bob)} }},
-		{name: "first what it has", k: 2, want: "3 1", claims: func(p *Pool) []Claim { return []Claim{held(p, 0, "bob", bob)} },
+		{name: "all free devices", want: "2 3"},
+		{name: "no more than needed", k: 2, want: "1 2", claims: func(p *Pool) []Claim { return []Claim{held(p, 0, "bob", bob)} }},
+		{name: "gathered devices first", k: 2, want: "3 1", claims: func(p *Pool) []Claim { return []Claim{held(p, 0, "bob", bob)} },
 			do: func(p *Pool) { p.Gathered([]UUID{"GPU-3"}) }},
-		{name: "beside jobs that share", want: "2 3 0", claims: func(p *Pool) []Claim { return []Claim{shares(held(p, 0, "bob", bob)), held(p, 1, "bob", bob)} }},
-		{name: "a whole one behind jobs that share", k: 1, want: "0", claims: func(p *Pool) []Claim {
+		{name: "devices of jobs that share, last", want: "2 3 0", claims: func(p *Pool) []Claim { return []Claim{shares(held(p, 0, "bob", bob)), held(p, 1, "bob", bob)} }},
+		{name: "a whole device, all shared or held", k: 1, want: "0", claims: func(p *Pool) []Claim {
 			return []Claim{shares(held(p, 0, "bob", bob)), shares(held(p, 1, "bob", bob)), held(p, 2, "bob", bob), held(p, 3, "bob", bob)}
 		}},
-		{name: "more than gpurun has", k: 4, do: func(p *Pool) {
+		{name: "more than gpurun could ever free", k: 4, do: func(p *Pool) {
 			see(p, sec(602), func(i int, r *Reading) {
 				if i == 3 {
 					with(r, bobs(20*GiB))
 				}
 			})
 		}},
-		{name: "nobody else is there", claims: func(*Pool) []Claim { return []Claim{} }},
-		{name: "not the first", wishes: func(p *Pool) []Wish { return []Wish{wish(p, "carol", carol, 9, 1)} }},
-		{name: "before one that can never start", want: "2 3", wishes: func(p *Pool) []Wish { return []Wish{wish(p, "carol", carol, 1, 9)} }},
-		{name: "before a background run", want: "2 3", wishes: func(p *Pool) []Wish {
+		{name: "no other run holds devices", claims: func(*Pool) []Claim { return []Claim{} }},
+		{name: "not first in line", wishes: func(p *Pool) []Wish { return []Wish{wish(p, "carol", carol, 9, 1)} }},
+		{name: "first run in line can never start", want: "2 3", wishes: func(p *Pool) []Wish { return []Wish{wish(p, "carol", carol, 1, 9)} }},
+		{name: "first run in line is in the background", want: "2 3", wishes: func(p *Pool) []Wish {
 			w := wish(p, "carol", carol, 9, 1)
 			w.Background = true
 			return []Wish{w}
 		}},
-		{name: "before one that gathers, too", want: "2 3",
+		{name: "ahead of another gathering run", want: "2 3",
 			claims: func(p *Pool) []Claim {
 				return []Claim{held(p, 0, "bob", bob), held(p, 1, "dave", dave), collects(p, 2, "dave", dave, time.Time{})}
 			},
 			wishes: func(p *Pool) []Wish { return []Wish{gathers(p, "dave", dave, 3)} }},
-		{name: "not after one that gathers", claims: func(p *Pool) []Claim {
+		{name: "behind another gathering run", claims: func(p *Pool) []Claim {
 			return []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob), collects(p, 2, "carol", carol, time.Time{})}
 		}, wishes: func(p *Pool) []Wish { return []Wish{gathers(p, "carol", carol, 3)} }},
 		{name: "negative priority has no patience", at: 2, want: "2 3", do: func(p *Pool) { p.rules.Host.Users = weighing(map[int]int{me: -1}).Users }},
-		{name: "not in the background", do: func(p *Pool) { p.Turns.own.Background = true }},
+		{name: "in the background", do: func(p *Pool) { p.Turns.own.Background = true }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,7 +118,8 @@ func TestGatherTakesFreeDevicesWhenPatienceIsOver(t *testing.T) {
 	}
 }
 
-// A run gathers for half an hour, or for as long as it has waited, and then waits again.
+// A run gathers for half an hour, or for as long as it has waited if that is longer. Then it waits
+// again.
 func TestGatheringAndWaitingAlternate(t *testing.T) {
 	p := waits(4, 3)
 	p.ObserveOthers(sec(2), []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}, nil)
@@ -129,13 +130,12 @@ func TestGatheringAndWaitingAlternate(t *testing.T) {
 		now := sec(1 + 60*tt.at)
 		see(p, now, nil)
 		if g := p.Turns.Gather(now, *p.Turns.own.Requests[0].req, nil); g.On != tt.want || g.Next != sec(1+60*tt.next) {
-			t.Errorf("after %v min: %v until %v", tt.at, g.On, g.Next)
+			t.Errorf("after %v min: gathering %v until %v, want %v until %v", tt.at, g.On, g.Next, tt.want, sec(1+60*tt.next))
 		}
 	}
 }
 
-// A run that moves ahead later takes the next free device, but does not end gathering, unless it
-// gathers itself.
+// If another run moves ahead, this run continues gathering, unless the other run gathers, too.
 func TestEarlierWishDoesNotEndGathering(t *testing.T) {
 	p := waits(4, 3)
 	claims := []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}
@@ -148,18 +148,18 @@ func TestEarlierWishDoesNotEndGathering(t *testing.T) {
 	}
 	p.usage.add(me, 1)
 	if !on(sec(700)) || !on(sec(701), wish(p, "carol", carol, 1, 1)) {
-		t.Error("somebody who comes first ends it")
+		t.Error("a run that moved ahead ends gathering")
 	}
 	if on(sec(702), gathers(p, "carol", carol, 2)) {
-		t.Error("somebody who comes first and gathers does not end it")
+		t.Error("a gathering run that moved ahead does not end gathering")
 	}
 	if !on(sec(703)) {
-		t.Error("it does not go on")
+		t.Error("gathering does not resume")
 	}
 }
 
-// Devices gathered by another run are closed to all jobs except those that end in time, for at
-// least as long as that run had waited.
+// Devices gathered by another run admit only jobs that end in time. This lasts for the host's
+// gather time, or for as long as that run had waited if that is longer.
 func TestGatheredDevicesAdmitOnlyJobsThatEndInTime(t *testing.T) {
 	p := host(2)
 	p.rules.Host.At, p.rules.Host.Gather = noon, time.Minute
@@ -174,52 +174,52 @@ func TestGatheredDevicesAdmitOnlyJobsThatEndInTime(t *testing.T) {
 	}
 	p.ObserveOthers(sec(10), claims, []Wish{wish(p, "bob", bob, 1, 2)})
 	if !admits(sec(10), 0) {
-		t.Error("a claim counts whose run does not gather")
+		t.Error("a gathering claim counts although its run does not gather")
 	}
 	p.ObserveOthers(sec(100), claims, []Wish{w})
 	if admits(sec(100), 0) || admits(sec(100), time.Hour) || !admits(sec(100), 50*time.Minute) {
-		t.Errorf("admits %v %v %v", admits(sec(100), 0), admits(sec(100), time.Hour), admits(sec(100), 50*time.Minute))
+		t.Errorf("jobs of unknown length, 1 h, 50 min: admitted %v %v %v, want only the last", admits(sec(100), 0), admits(sec(100), time.Hour), admits(sec(100), 50*time.Minute))
 	}
 	if why := p.Admit(sec(100), one(GiB))[0].Reason; why != "kept for bob, who is gathering GPUs for job" {
-		t.Error(why)
+		t.Errorf("reason: %q", why)
 	}
 	for _, pl := range p.Turns.Queue(sec(100)) {
 		if pl.Run == "bob" && !pl.Verdicts[0].OK {
-			t.Errorf("bob himself cannot have it: %s", pl.Verdicts[0].Reason)
+			t.Errorf("bob is refused his own gathered device: %s", pl.Verdicts[0].Reason)
 		}
 	}
 	g := Grant{UUIDs: []UUID{"GPU-0"}, Memory: GiB}
 	p.Hold("a", g)
 	if why := p.Conflict(sec(100), g, claims); why == "" {
-		t.Error("no conflict")
+		t.Error("no conflict with the gathering claim")
 	}
 	p.Undo("a")
 	p.Gathered([]UUID{"GPU-0"})
 	if !admits(sec(100), 0) {
-		t.Error("two that gather keep each other off")
+		t.Error("two runs that gather a device keep each other off it")
 	}
 	p.Gathered(nil)
-	p.ObserveOthers(sec(189), claims, []Wish{w}) // it had waited for 90 s
+	p.ObserveOthers(sec(189), claims, []Wish{w}) // bob's run had waited for 90 s
 	if admits(sec(189), 0) {
-		t.Error("it counts no longer")
+		t.Error("the gathering claim no longer counts after 89 s")
 	}
 	p.ObserveOthers(sec(190), claims, []Wish{w})
 	if !admits(sec(190), 0) {
-		t.Error("it still counts")
+		t.Error("the gathering claim still counts after 90 s")
 	}
-	w.Since = noon.Add(time.Minute) // as of a new wish
+	w.Since = noon.Add(time.Minute) // a new wish
 	p.ObserveOthers(sec(195), claims, nil)
 	if p.ObserveOthers(sec(196), claims, []Wish{w}); !admits(sec(196), 0) {
-		t.Error("a new wish ends the pause")
+		t.Error("a new wish ended the pause")
 	}
 	p.ObserveOthers(sec(200), append(claims, held(p, 0, "bob", bob)), []Wish{w})
 	if p.ObserveOthers(sec(201), claims, []Wish{w}); admits(sec(201), 0) {
-		t.Error("the pause goes on after bob took something")
+		t.Error("the pause continues although bob has claimed a device")
 	}
 }
 
-// A run that gathers unsuitable devices, or that has all of them and does not start, must not block
-// other jobs.
+// A run that gathers more devices than exist, or that has gathered enough and does not start, must
+// not block other jobs.
 func TestUselessGatheringBlocksNoJob(t *testing.T) {
 	p := host(2)
 	claims := []Claim{collects(p, 0, "bob", bob, time.Time{}), collects(p, 1, "bob", bob, time.Time{})}
@@ -230,14 +230,14 @@ func TestUselessGatheringBlocksNoJob(t *testing.T) {
 		return ok
 	}
 	if !see(9, gathers(p, "bob", bob, 3)) {
-		t.Error("three of two GPUs are gathered")
+		t.Error("gathering 3 GPUs on a host with 2 blocks a job")
 	}
 	w := gathers(p, "bob", bob, 2)
 	if see(10, w) || see(14, w) {
-		t.Error("it counts no longer")
+		t.Error("gathering ended too early")
 	}
 	if !see(15, w) || !p.Turns.isSkipped(sec(16), bob) {
-		t.Error("it is not passed over")
+		t.Error("a run that does not start is not skipped")
 	}
 }
 
@@ -252,30 +252,30 @@ func TestFreedDeviceGoesToTheGatherer(t *testing.T) {
 	p.ObserveOthers(sec(2), claims, []Wish{w})
 	leave(p, sec(3), "a")
 	if got := next(p, sec(3), 0); got != "me" {
-		t.Errorf("it goes to %q", got)
+		t.Errorf("GPU 0 goes to %q, want me", got)
 	}
 	w.Gathers = true
 	p.ObserveOthers(sec(4), claims, []Wish{w})
 	if got := next(p, sec(4), 0); got != "bob" {
-		t.Errorf("it goes to %q although bob gathers", got)
+		t.Errorf("GPU 0 goes to %q, want bob, who gathers", got)
 	}
 	p.Yield([]UUID{"GPU-0"})
 	claims = append(claims, collects(p, 0, "bob", bob, time.Time{}))
 	p.ObserveOthers(sec(5), claims, []Wish{w, wish(p, "dave", dave, 1, 1)})
 	if !p.WasTaken("GPU-0", Turn{Run: "bob", UID: bob}) {
-		t.Error("to gather a device is to take it")
+		t.Error("WasTaken ignores a gathering claim")
 	}
 	see(p, sec(5), nil)
 	if ids, _ := p.Turns.Theirs(sec(5)); len(ids) > 0 {
-		t.Errorf("left to others: %q", labels(p, ids))
+		t.Errorf("gathered devices are left to others: %q", labels(p, ids))
 	}
 	if _, ok := p.Find(sec(5), one(8*GiB), nil); ok {
-		t.Error("it is free")
+		t.Error("this run gets the gathered device")
 	}
 }
 
-// When a job ends, its claim may be gone while the latest list still shows its process as a
-// stranger's. Unless this persists, it must not end gathering.
+// After a job's end, its claim may be gone while the latest list still shows its process, now as a
+// stranger's. Unless this persists, gathering must continue.
 func TestStaleProcessDoesNotEndGathering(t *testing.T) {
 	listed := func(p *Pool, now time.Duration) {
 		see(p, now, func(i int, r *Reading) {
@@ -294,10 +294,10 @@ func TestStaleProcessDoesNotEndGathering(t *testing.T) {
 	}
 	listed(p, sec(700))
 	if on(sec(700), []Claim{}) || !on(sec(701), bobsClaim) || !on(sec(702), []Claim{}) || !on(sec(706), []Claim{}) {
-		t.Error("a claim that goes before its process is seen to have ended ends a gathering")
+		t.Error("a process that outlives its claim in the list ends gathering immediately")
 	}
 	if on(sec(707), []Claim{}) || !on(sec(708), bobsClaim) {
-		t.Error("a stranger does not")
+		t.Error("a persistent process does not end gathering until its claim is back")
 	}
 
 	p = host(2)
@@ -309,6 +309,6 @@ func TestStaleProcessDoesNotEndGathering(t *testing.T) {
 		return !ok
 	}
 	if keptOff(sec(10)) || !keptOff(sec(11), bobsClaim...) || !keptOff(sec(12)) || !keptOff(sec(16)) || keptOff(sec(17)) {
-		t.Error("nor does it from here")
+		t.Error("seen from another run, such a process ends gathering too early or too late")
 	}
 }

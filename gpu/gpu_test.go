@@ -2,14 +2,14 @@ package gpu
 
 import "testing"
 
-// What a run's own processes use, and have used until they ended, does not keep a GPU busy.
+// Memory and utilization of a run's own processes, including those that just ended, are left out.
 func TestObservationWithoutProcesses(t *testing.T) {
 	busy := []Sample{{Percent: 80}}
 	o := Observation{Readings: []Reading{
 		{Used: 9 * GiB, Total: 24 * GiB, Free: 15 * GiB, Listed: true, Samples: busy, Processes: []Process{{Attempt: "a", Memory: 9 * GiB}}},
-		{Total: 24 * GiB, Free: 24 * GiB, Listed: true, Samples: busy}, // its job has just ended
+		{Total: 24 * GiB, Free: 24 * GiB, Listed: true, Samples: busy}, // the job has just ended
 		{Used: 5 * GiB, Total: 24 * GiB, Free: 19 * GiB, Listed: true, Samples: busy, Processes: []Process{{User: "bob", Memory: 5 * GiB}}},
-		{Total: 24 * GiB, Free: 24 * GiB, Samples: busy}, // nobody knows whose
+		{Total: 24 * GiB, Free: 24 * GiB, Samples: busy}, // processes unknown
 	}}
 	w := o.Without(func(p *Process) bool { return p.Attempt != "" })
 	for i, want := range []struct {
@@ -17,10 +17,10 @@ func TestObservationWithoutProcesses(t *testing.T) {
 		samples int
 	}{{0, 0}, {0, 0}, {5 * GiB, 1}, {0, 1}} {
 		if r := w.Readings[i]; r.Used != want.used || r.Free != r.Total-want.used || len(r.Samples) != want.samples {
-			t.Errorf("GPU %d: %+v", i, r)
+			t.Errorf("GPU %d: got %+v, want %+v", i, r, want)
 		}
 	}
 	if o.Readings[0].Used != 9*GiB || len(o.Readings[1].Samples) == 0 {
-		t.Error("the observation itself has changed")
+		t.Error("Without changed the observation itself")
 	}
 }

@@ -33,20 +33,20 @@ func TestUserRulesComeFromTheMostSpecificEntry(t *testing.T) {
 		entries []UserEntry
 		want    UserRules
 	}{
-		{"nobody named", nil, UserRules{1, 6, "max_gpus_per_user: 6" + hostFile}},
+		{"no entry", nil, UserRules{1, 6, "max_gpus_per_user: 6" + hostFile}},
 		{"another user", []UserEntry{{Key: "bob", UIDs: []int{bob}, MaxGPUs: num(0), Priority: num(7)}}, UserRules{1, 6, "max_gpus_per_user: 6" + hostFile}},
 		{"the user", []UserEntry{entry("alice", num(2), num(8), time.Time{})}, UserRules{2, 8, "max_gpus: 8 for alice" + hostFile}},
-		{"for now", []UserEntry{entry("alice", num(2), num(8), soon)}, UserRules{2, 8, "max_gpus: 8 for alice until 2026-03-02 13:00" + hostFile}},
-		{"until it ended", []UserEntry{entry("alice", num(2), num(8), monday)}, UserRules{1, 6, "max_gpus_per_user: 6" + hostFile}},
-		{"the user before his group", []UserEntry{entry("@a", num(9), num(9), time.Time{}), entry("alice", num(2), num(1), time.Time{})},
+		{"temporary entry", []UserEntry{entry("alice", num(2), num(8), soon)}, UserRules{2, 8, "max_gpus: 8 for alice until 2026-03-02 13:00" + hostFile}},
+		{"expired entry", []UserEntry{entry("alice", num(2), num(8), monday)}, UserRules{1, 6, "max_gpus_per_user: 6" + hostFile}},
+		{"user entry after the group's", []UserEntry{entry("@a", num(9), num(9), time.Time{}), entry("alice", num(2), num(1), time.Time{})},
 			UserRules{2, 1, "max_gpus: 1 for alice" + hostFile}},
-		{"and after it", []UserEntry{entry("alice", num(2), num(1), time.Time{}), entry("@a", num(9), num(9), time.Time{})},
+		{"user entry before the group's", []UserEntry{entry("alice", num(2), num(1), time.Time{}), entry("@a", num(9), num(9), time.Time{})},
 			UserRules{2, 1, "max_gpus: 1 for alice" + hostFile}},
-		{"key by key", []UserEntry{entry("@a", nil, num(9), time.Time{}), entry("alice", num(2), nil, time.Time{})},
+		{"keys from different entries", []UserEntry{entry("@a", nil, num(9), time.Time{}), entry("alice", num(2), nil, time.Time{})},
 			UserRules{2, 9, "max_gpus: 9 for @a" + hostFile}},
-		{"the largest of several groups", []UserEntry{entry("@a", num(2), num(1), time.Time{}), entry("@b", num(3), num(4), time.Time{}), entry("@c", num(1), num(2), time.Time{})},
+		{"several groups: the largest", []UserEntry{entry("@a", num(2), num(1), time.Time{}), entry("@b", num(3), num(4), time.Time{}), entry("@c", num(1), num(2), time.Time{})},
 			UserRules{3, 4, "max_gpus: 4 for @b" + hostFile}},
-		{"negative goes first", []UserEntry{entry("@a", num(9), nil, time.Time{}), entry("@b", num(-1), nil, time.Time{}), entry("@c", num(0), nil, time.Time{})},
+		{"several groups: a negative priority", []UserEntry{entry("@a", num(9), nil, time.Time{}), entry("@b", num(-1), nil, time.Time{}), entry("@c", num(0), nil, time.Time{})},
 			UserRules{-1, 6, "max_gpus_per_user: 6" + hostFile}},
 	}
 	for _, tt := range tests {
@@ -73,7 +73,7 @@ func TestTimeLimitNamesItsSource(t *testing.T) {
 	}
 }
 
-// A temporary limit must not make a request impossible.
+// A temporary limit must not make a request impossible for good.
 func TestTemporaryLimitIsNotImpossible(t *testing.T) {
 	for until, want := range map[time.Time]int{{}: 0, monday.Add(time.Hour): 6, monday.Add(-time.Hour): 6} {
 		h := hostRules(func(h *HostRules) {
@@ -126,24 +126,24 @@ func TestHostRulesRefuseDevices(t *testing.T) {
 	}{
 		{"none", nil, nil, one(GiB), []string{"", "", ""}},
 		{"devices", func(h *HostRules) { h.Devices = []string{"0-1"} }, nil, one(GiB), []string{"", "", "not available to gpurun: devices: 0-1" + hostFile}},
-		{"by UUID", func(h *HostRules) { h.Devices = []string{"GPU-2"} }, nil, one(GiB),
+		{"devices by UUID", func(h *HostRules) { h.Devices = []string{"GPU-2"} }, nil, one(GiB),
 			[]string{"not available to gpurun: devices: GPU-2" + hostFile, "not available to gpurun: devices: GPU-2" + hostFile, ""}},
 		{"reserve", func(h *HostRules) { h.Reserve = 1 }, nil, one(GiB), []string{"", "", "not available to gpurun: reserve: 1" + hostFile}},
-		{"reserve of the devices", func(h *HostRules) { h.Devices, h.Reserve = []string{"0-1"}, 1 }, nil, one(GiB),
+		{"reserve among devices", func(h *HostRules) { h.Devices, h.Reserve = []string{"0-1"}, 1 }, nil, one(GiB),
 			[]string{"", "not available to gpurun: reserve: 1" + hostFile, "not available to gpurun: devices: 0-1" + hostFile}},
 		{"quota", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, mine("GPU-0"), one(GiB),
 			[]string{"held by me, other", "you hold 1 GPU; max_gpus_per_user: 1" + hostFile, "you hold 1 GPU; max_gpus_per_user: 1" + hostFile}},
-		{"beside one's own within the quota", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, mine("GPU-0"), share,
+		{"shared with own job, quota reached", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, mine("GPU-0"), share,
 			[]string{"", "you hold 1 GPU; max_gpus_per_user: 1" + hostFile, "you hold 1 GPU; max_gpus_per_user: 1" + hostFile}},
-		{"too little of the quota", func(h *HostRules) { h.MaxGPUsPerUser = 2 }, mine("GPU-0"), two,
+		{"two devices exceed the quota", func(h *HostRules) { h.MaxGPUsPerUser = 2 }, mine("GPU-0"), two,
 			[]string{"held by me, other", "you hold 1 GPU, and this job needs 2; max_gpus_per_user: 2" + hostFile, "you hold 1 GPU, and this job needs 2; max_gpus_per_user: 2" + hostFile}},
-		{"too little of it, beside one's own", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, mine("GPU-0"), twoShared,
+		{"two devices, one shared with own job", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, mine("GPU-0"), twoShared,
 			[]string{"", "you hold 1 GPU; max_gpus_per_user: 1" + hostFile, "you hold 1 GPU; max_gpus_per_user: 1" + hostFile}},
-		{"another's claim is not counted", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, []Claim{{UUID: "GPU-0", UID: bob, User: "bob", Job: "x"}}, one(GiB),
+		{"another user's claim does not count", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, []Claim{{UUID: "GPU-0", UID: bob, User: "bob", Job: "x"}}, one(GiB),
 			[]string{"held by bob, x", "", ""}},
 		{"hours", func(h *HostRules) { h.Hours = []DeviceHours{{[]string{"2"}, night}} }, nil, one(GiB),
 			[]string{"", "", "closed until 20:00: hours: Mon-Fri 20:00-08:00" + hostFile}},
-		{"hours of all, one open by another entry", func(h *HostRules) { h.Hours = []DeviceHours{{nil, weekend}, {[]string{"2"}, night}} }, nil, one(GiB),
+		{"hours for all devices and for one", func(h *HostRules) { h.Hours = []DeviceHours{{nil, weekend}, {[]string{"2"}, night}} }, nil, one(GiB),
 			[]string{"closed until Sat 00:00: hours: Sat-Sun" + hostFile, "closed until Sat 00:00: hours: Sat-Sun" + hostFile, "closed until 20:00: hours: Sat-Sun, Mon-Fri 20:00-08:00" + hostFile}},
 	}
 	for _, tt := range tests {
@@ -159,13 +159,13 @@ func TestHostRulesRefuseDevices(t *testing.T) {
 				}
 			}
 			if _, ok := p.Find(sec(1), tt.req, nil); ok != (free >= tt.req.Min) {
-				t.Errorf("%d are free, and Find says %v", free, ok)
+				t.Errorf("%d devices are free, but Find returned %v", free, ok)
 			}
 		})
 	}
 }
 
-// Hours apply between two readings of the rules, and changed rules apply immediately.
+// Devices open and close between two readings of the rules. Changed rules apply immediately.
 func TestHoursApplyBetweenReadings(t *testing.T) {
 	night, _ := ParseHours("20:00-08:00")
 	p := NewPool(some(1, 24*GiB), anyone())
@@ -178,10 +178,10 @@ func TestHoursApplyBetweenReadings(t *testing.T) {
 		return strings.HasPrefix(p.Admit(now, one(GiB))[0].Reason, "closed until")
 	}
 	if !shut(sec(1) + 8*time.Hour - time.Second) {
-		t.Error("a second before eight it is open")
+		t.Error("open a second before 20:00")
 	}
 	if shut(sec(1) + 8*time.Hour) {
-		t.Error("at eight it is closed")
+		t.Error("closed at 20:00")
 	}
 	if got := admitted(p, sec(2), hostRules(nil), nil, one(GiB)); got[0] != "" {
 		t.Errorf("without the rule: %q", got)
@@ -203,17 +203,17 @@ func TestHostRulesAvoidOtherUsers(t *testing.T) {
 	}
 }
 
-// A job gets at most what the host allows one job.
 func TestHostCapsGPUsOfAJob(t *testing.T) {
 	p := NewPool(some(4, 24*GiB), anyone())
 	admitted(p, sec(1), hostRules(func(h *HostRules) { h.MaxGPUsPerJob = 3 }), nil, one(GiB))
 	g, ok := p.Find(sec(1), Request{Min: 2, Max: 4, Memory: GiB, MaxUtil: 30}, nil)
 	if !ok || len(g.UUIDs) != 3 {
-		t.Errorf("got %v", g)
+		t.Errorf("got %v, want 3 devices", g)
 	}
 }
 
-// If two runs of one user claim devices at the same time, the second reading finds the conflict.
+// If two runs of one user claim devices at the same time, the reading after the claim finds the
+// conflict with the quota.
 func TestSimultaneousClaimsOfOneUserConflict(t *testing.T) {
 	theirs := func(uid int, share bool) []Claim {
 		return []Claim{{UUID: "GPU-0", UID: uid, User: "x", Job: "other", Share: share}}
@@ -227,10 +227,10 @@ func TestSimultaneousClaimsOfOneUserConflict(t *testing.T) {
 		want   string
 	}{
 		{"within the quota", "GPU-1", false, 2, theirs(me, false), ""},
-		{"beyond it", "GPU-1", false, 1, theirs(me, false), "you would hold 2 GPUs; max_gpus_per_user: 1" + hostFile},
-		{"another's", "GPU-1", false, 1, theirs(bob, false), ""},
-		{"beside one's own", "GPU-0", true, 1, theirs(me, true), ""},
-		{"beside one's own, since the quota was lowered", "GPU-0", true, 0, theirs(me, true), ""},
+		{"beyond the quota", "GPU-1", false, 1, theirs(me, false), "you would hold 2 GPUs; max_gpus_per_user: 1" + hostFile},
+		{"another user's", "GPU-1", false, 1, theirs(bob, false), ""},
+		{"shared with own claim", "GPU-0", true, 1, theirs(me, true), ""},
+		{"shared with own claim, quota lowered since", "GPU-0", true, 0, theirs(me, true), ""},
 		{"no quota", "GPU-1", false, -1, theirs(me, false), ""},
 	}
 	for _, tt := range tests {
@@ -259,12 +259,12 @@ func TestDeviceTheHostNeverAllowsIsImpossible(t *testing.T) {
 		{"fits", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(3), ""},
 		{"devices", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(4), "needs 4 GPUs, but this machine has 3; GPU 3: not available to gpurun: devices: 0-2" + hostFile},
 		{"gpu_ids", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(1, "3"), "this run is not allowed to use any of the job's gpu_ids (3); GPU 3: not available to gpurun: devices: 0-2" + hostFile},
-		{"none left", func(h *HostRules) { h.Reserve = 9 }, request(1), "no suitable GPU here: GPU 0: not available to gpurun: reserve: 9" + hostFile},
+		{"reserve of all", func(h *HostRules) { h.Reserve = 9 }, request(1), "no suitable GPU here: GPU 0: not available to gpurun: reserve: 9" + hostFile},
 		{"reserve", func(h *HostRules) { h.Reserve = 1 }, request(4), "needs 4 GPUs, but this machine has 3; GPU 3: not available to gpurun: reserve: 1" + hostFile},
 		{"per job", func(h *HostRules) { h.MaxGPUsPerJob = 2 }, request(3), "needs 3 GPUs; max_gpus_per_job: 2" + hostFile},
 		{"per user", func(h *HostRules) { h.MaxGPUsPerUser, h.MaxGPUsPerJob, h.Reserve = 2, 3, 1 }, request(3), "needs 3 GPUs; max_gpus_per_user: 2" + hostFile},
-		{"this user", func(h *HostRules) { h.Users = []UserEntry{{Key: "mallory", UIDs: []int{me}, MaxGPUs: num(0)}} }, request(1), "needs 1 GPU; max_gpus: 0 for mallory" + hostFile},
-		{"no GPU asked for", func(h *HostRules) { h.MaxGPUsPerUser = 0 }, request(0), ""},
+		{"entry of this user", func(h *HostRules) { h.Users = []UserEntry{{Key: "mallory", UIDs: []int{me}, MaxGPUs: num(0)}} }, request(1), "needs 1 GPU; max_gpus: 0 for mallory" + hostFile},
+		{"no GPU requested", func(h *HostRules) { h.MaxGPUsPerUser = 0 }, request(0), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

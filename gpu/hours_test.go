@@ -21,7 +21,7 @@ func TestHoursClosedUntil(t *testing.T) {
 		{"20:00-08:00", "3 08:00", "closed until 20:00"},
 		{"Mon-Fri 20:00-08:00, Sat-Sun", "7 07:59", ""}, // Saturday
 		{"Mon-Fri 20:00-08:00, Sat-Sun", "8 23:59", ""},
-		{"Mon-Fri 20:00-08:00, Sat-Sun", "9 00:00", "closed until 20:00"}, // Monday: Sunday night is not included
+		{"Mon-Fri 20:00-08:00, Sat-Sun", "9 00:00", "closed until 20:00"}, // Monday: no night starts on Sunday
 		{"Mon-Fri 20:00-08:00", "7 08:00", "closed until Mon 20:00"},
 		{"mon 22:00 - 24:00", "2 23:59", ""},
 		{"mon 22:00 - 24:00", "3 00:00", "closed until Mon 22:00"},
@@ -41,7 +41,7 @@ func TestHoursClosedUntil(t *testing.T) {
 		}
 	}
 	if got := (Hours{}).Closed(at("2 12:00")); got != "" {
-		t.Errorf("always is %q", got)
+		t.Errorf("without hours: got %q, want open", got)
 	}
 }
 
@@ -64,10 +64,10 @@ func TestOpensIsTheFirstOpenMinute(t *testing.T) {
 				}
 				opens := h.Opens(now)
 				if !opens.After(now) || !h.Open(opens) {
-					t.Errorf("%s is closed on %s and opens on %s", text, now, opens)
+					t.Errorf("%s: Opens(%s) = %s, which is not later, or closed", text, now, opens)
 				}
 				if last := opens.Add(-time.Minute); last.After(now) && h.Open(last) {
-					t.Errorf("%s opens before %s", text, opens)
+					t.Errorf("%s is already open before Opens = %s", text, opens)
 				}
 			}
 		}

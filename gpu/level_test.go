@@ -17,9 +17,9 @@ func TestLevelsIgnoreOldReadings(t *testing.T) {
 		{"idle", false, func(*Reading) {}, sec(10), Level{Open: true}},
 		{"ours", true, func(r *Reading) { with(r, mine); r.Samples = busySamples(sec(10), 90) }, sec(10), Level{Used: 3, Ours: 3, Util: 90, Jobs: 1}},
 		{"shared", true, func(r *Reading) { with(r, mine); with(r, bobs(2*GiB)) }, sec(10), Level{Used: 5, Ours: 3, Jobs: 1, Others: true}},
-		{"theirs", false, func(r *Reading) { with(r, bobs(2*GiB)) }, sec(10), Level{Used: 2, Others: true}},
-		{"a process whose memory nobody knows", true, func(r *Reading) { p := mine; p.Memory = -1; with(r, p); r.Used = 4 * GiB }, sec(10), Level{Used: 4, Ours: -1, Jobs: 1}},
-		{"read too long ago", true, func(r *Reading) { with(r, mine) }, sec(1), Level{Used: -1, Ours: -1, Util: -1, Jobs: 1}},
+		{"another user's", false, func(r *Reading) { with(r, bobs(2*GiB)) }, sec(10), Level{Used: 2, Others: true}},
+		{"process memory unknown", true, func(r *Reading) { p := mine; p.Memory = -1; with(r, p); r.Used = 4 * GiB }, sec(10), Level{Used: 4, Ours: -1, Jobs: 1}},
+		{"outdated reading", true, func(r *Reading) { with(r, mine) }, sec(1), Level{Used: -1, Ours: -1, Util: -1, Jobs: 1}},
 		{"no answer", false, func(r *Reading) { r.Err = "GPU is lost" }, sec(10), Level{Used: -1, Ours: -1, Util: -1}},
 		{"no samples", false, func(r *Reading) { r.Samples = nil }, sec(10), Level{Util: -1, Open: true}},
 	}

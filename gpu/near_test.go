@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// link connects devices to each other.
+// link connects every two of the given devices.
 func link(devs []Device, c Closeness, some ...int) {
 	for _, i := range some {
 		for _, k := range some {
@@ -33,7 +33,7 @@ func pairs(n int) []Device {
 	return devs
 }
 
-// cube returns 8 GPUs as in a server where each has NVLink to four others.
+// cube returns 8 GPUs on two NUMA nodes, each with NVLink to all of its node and to one of the other.
 func cube() []Device {
 	devs := some(8, 24*GiB)
 	for i := range devs {
@@ -65,28 +65,28 @@ func TestClosestSetIsChosen(t *testing.T) {
 		name     string
 		devs     []Device
 		busy     []int // held by others
-		bob      []int // where bob's processes are, too
+		bob      []int // with a process of bob's that leaves enough memory
 		rules    Rules
 		min, max int
 		want     []int
 		close    Closeness
 	}{
 		{name: "a pair", devs: pairs(4), busy: []int{0}, min: 2, max: 2, want: []int{2, 3}, close: NVLink},
-		{name: "one GPU goes by pick alone", devs: pairs(4), busy: []int{0}, min: 1, max: 1, want: []int{1}},
-		{name: "no pair is whole", devs: pairs(8), busy: []int{0, 2, 4, 6}, min: 2, max: 2, want: []int{1, 3}, close: Node},
-		{name: "not even on one node", devs: pairs(4), busy: []int{0, 3}, min: 2, max: 2, want: []int{1, 2}, close: Far},
+		{name: "one GPU: only pick counts", devs: pairs(4), busy: []int{0}, min: 1, max: 1, want: []int{1}},
+		{name: "no complete pair is free", devs: pairs(8), busy: []int{0, 2, 4, 6}, min: 2, max: 2, want: []int{1, 3}, close: Node},
+		{name: "no two on one node", devs: pairs(4), busy: []int{0, 3}, min: 2, max: 2, want: []int{1, 2}, close: Far},
 		{name: "two pairs on a node", devs: pairs(8), busy: []int{0}, min: 4, max: 4, want: []int{4, 5, 6, 7}, close: Node},
 		{name: "two pairs rather than parts of three", devs: pairs(16), busy: []int{0, 8, 9, 10, 11, 12, 13, 14, 15}, min: 4, max: 4, want: []int{2, 3, 4, 5}, close: Node},
-		{name: "all it may have, if not more", devs: pairs(4), busy: []int{0}, min: 2, max: 4, want: []int{1, 2, 3}, close: Far},
+		{name: "all that are free, if fewer than max", devs: pairs(4), busy: []int{0}, min: 2, max: 4, want: []int{1, 2, 3}, close: Far},
 		{name: "a switch before a node", devs: switched(), busy: []int{0, 2}, min: 2, max: 2, want: []int{4, 5}, close: Switch},
-		{name: "a node before nothing", devs: switched(), busy: []int{0, 2, 5}, min: 3, max: 3, want: []int{4, 6, 7}, close: Node},
-		{name: "NVLink between all of them", devs: cube(), busy: []int{0}, min: 4, max: 4, want: []int{4, 5, 6, 7}, close: NVLink},
+		{name: "a node before no connection", devs: switched(), busy: []int{0, 2, 5}, min: 3, max: 3, want: []int{4, 6, 7}, close: Node},
+		{name: "NVLink within a node", devs: cube(), busy: []int{0}, min: 4, max: 4, want: []int{4, 5, 6, 7}, close: NVLink},
 		{name: "NVLink across the nodes", devs: cube(), busy: []int{0, 2, 3, 4, 6, 7}, min: 2, max: 2, want: []int{1, 5}, close: NVLink},
-		{name: "nothing is known", devs: some(4, 24*GiB), busy: []int{1}, min: 2, max: 2, want: []int{0, 2}},
-		{name: "what is unknown is far", devs: lone, min: 2, max: 2, want: []int{0, 2}, close: Node},
-		{name: "unknown of some", devs: lone, min: 3, max: 3, want: []int{0, 1, 2}},
-		{name: "beside bob only if there is no other way", devs: pairs(6), busy: []int{0, 2}, bob: []int{4}, min: 2, max: 2, want: []int{3, 5}, close: Node},
-		{name: "as few of his as will do", devs: pairs(6), bob: []int{0, 2, 3, 4, 5}, min: 2, max: 2, want: []int{0, 1}, close: NVLink},
+		{name: "no topology known", devs: some(4, 24*GiB), busy: []int{1}, min: 2, max: 2, want: []int{0, 2}},
+		{name: "unknown counts as far", devs: lone, min: 2, max: 2, want: []int{0, 2}, close: Node},
+		{name: "topology of one unknown", devs: lone, min: 3, max: 3, want: []int{0, 1, 2}},
+		{name: "next to bob only if necessary", devs: pairs(6), busy: []int{0, 2}, bob: []int{4}, min: 2, max: 2, want: []int{3, 5}, close: Node},
+		{name: "as few of bob's as possible", devs: pairs(6), bob: []int{0, 2, 3, 4, 5}, min: 2, max: 2, want: []int{0, 1}, close: NVLink},
 		{name: "no more than max_gpus", devs: pairs(4), rules: few, busy: []int{0}, min: 2, max: 4, want: []int{2, 3}, close: NVLink},
 	}
 	for _, tt := range tests {
@@ -130,7 +130,7 @@ func TestChosenSetIsAlwaysTheClosest(t *testing.T) {
 		size := 2 + r.IntN(len(devs)-1)
 		g, ok := p.Find(sec(1), Request{Min: size, Max: size, MaxUtil: 100}, nil)
 		if !ok || len(g.UUIDs) != size {
-			t.Fatalf("seed %d: got %v", seed, g)
+			t.Fatalf("seed %d: got %v, want %d devices", seed, g, size)
 		}
 		got := p.byUUID(g.UUIDs)
 		for set := range 1 << len(devs) {
@@ -159,9 +159,9 @@ func measure(set []*device) []int {
 	return []int{least, sum}
 }
 
-// A job alone on its GPU takes the smallest one that fits, so that large ones stay free for jobs
-// that need them; first-fit only uses the position.
-func TestBestFitTakesTheSmallestCard(t *testing.T) {
+// A job that does not share takes the smallest GPU that fits, so that large ones stay free for jobs
+// that need them. First-fit and round-robin ignore the size.
+func TestExclusiveJobTakesTheSmallestGPU(t *testing.T) {
 	devs := some(4, 80*GiB)
 	devs[1].Total, devs[2].Total, devs[3].Total = 24*GiB, 24*GiB-12*MiB, 48*GiB
 	for _, tt := range []struct {
@@ -189,7 +189,7 @@ func TestBestFitTakesTheSmallestCard(t *testing.T) {
 	}
 }
 
-// Jobs that share fill GPUs that are already shared, even if an empty one is smaller.
+// Jobs that share fill a GPU that is already shared, even if an empty one is smaller.
 func TestSharingJobsFillSharedGPUsFirst(t *testing.T) {
 	devs := some(3, 24*GiB)
 	devs[1].Total = 80 * GiB

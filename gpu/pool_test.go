@@ -11,7 +11,7 @@ import (
 
 const me, bob = 1000, 1001
 
-// sec converts seconds to CLOCK_BOOTTIME.
+// sec returns the CLOCK_BOOTTIME of n seconds after boot.
 func sec(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // some returns n GPUs with total memory each.
@@ -83,8 +83,8 @@ func TestAdmitReportsTheReason(t *testing.T) {
 			want: "20479 MiB free, 20480 MiB needed; python 4711 of bob is running on it, 4 GiB"},
 		{name: "not managed", code: NotManaged, rules: func(r *Rules) { r.IDs = []string{"7"} }, want: "not managed by this run (gpu_ids)", never: true},
 		{name: "reserved", code: Reserved, rules: func(r *Rules) { r.Reserve = 1 }, want: "reserved for other users (reserve: 1)", never: true},
-		{name: "not among the job's", code: NotAsked, req: func(r *Request) { r.IDs = "GPU-7" }, want: "not in the job's gpu_ids", never: true},
-		{name: "among the job's by beginning", req: func(r *Request) { r.IDs = "GPU" }},
+		{name: "not in the job's gpu_ids", code: NotAsked, req: func(r *Request) { r.IDs = "GPU-7" }, want: "not in the job's gpu_ids", never: true},
+		{name: "UUID prefix in the job's gpu_ids", req: func(r *Request) { r.IDs = "GPU" }},
 		{name: "model", req: func(r *Request) { r.Models = "a100" }},
 		{name: "other model", code: OtherModel, req: func(r *Request) { r.Models = NamesOf([]string{"h100", "h200"}) },
 			want: `NVIDIA A100-SXM4-80GB, not "h100" or "h200"`, never: true},
@@ -100,17 +100,17 @@ func TestAdmitReportsTheReason(t *testing.T) {
 			do:  func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Share: true}) },
 			req: func(r *Request) { r.Share = true }, want: "held by a job of this run", ours: true},
 		{name: "held here", code: Held, do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}}) }, want: "held by a job of this run", ours: true},
-		{name: "shared with one that does not", code: Held, do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}}) },
+		{name: "held by a job that does not share", code: Held, do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}}) },
 			req: func(r *Request) { r.Share = true }, want: "held by a job of this run", ours: true},
 		{name: "shared", do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 4 * GiB, Share: true}) },
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }},
-		{name: "shared, promised", code: MemoryShort, do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 5 * GiB, Share: true}) },
+		{name: "shared, memory promised", code: MemoryShort, do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 5 * GiB, Share: true}) },
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }, ours: true,
 			want: "19 GiB free, 20 GiB needed; 5 GiB more promised to running jobs"},
 		{name: "claimed", code: Claimed, user: "alice", do: func(p *Pool) {
 			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", User: "alice", Job: "train-svhn-s42", Since: time.Date(2026, 1, 2, 14, 2, 0, 0, time.UTC)}}})
 		}, want: "held by alice, train-svhn-s42, since 14:02"},
-		{name: "claim that shares", code: MemoryShort, user: "uid 0", do: func(p *Pool) {
+		{name: "claimed by a job that shares", code: MemoryShort, user: "uid 0", do: func(p *Pool) {
 			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", Memory: 20 * GiB, Taken: 12 * GiB, Share: true}}})
 		}, req: func(r *Request) { r.Share = true; r.Memory = 17 * GiB }, want: "16 GiB free, 17 GiB needed; 8 GiB more promised to running jobs"},
 		{name: "own process", code: Own, user: "me", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, User: "me", Memory: GiB}) }, want: "process 7 of me is running on it, 1 GiB"},
@@ -118,29 +118,29 @@ func TestAdmitReportsTheReason(t *testing.T) {
 			req: func(r *Request) { r.Share = true }},
 		{name: "own process, shared, limit on own too", code: Busy, user: "uid 1000", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
 			req: func(r *Request) { r.Share = true; r.UtilOnOwn = true }, want: "90% busy, limit 30%"},
-		{name: "others avoided", code: OthersThere, user: "bob", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { with(r, bobs(GiB)) },
+		{name: "other user avoided", code: OthersThere, user: "bob", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { with(r, bobs(GiB)) },
 			want: "python 4711 of bob is running on it, 1 GiB (others: avoid)"},
-		{name: "nobody's memory avoided", code: Hidden, rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = GiB, 23*GiB },
+		{name: "invisible memory avoided", code: Hidden, rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = GiB, 23*GiB },
 			want: "1 GiB in use by no visible process (others: avoid)"},
-		{name: "nobody's memory within the slack", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = 512*MiB, 23*GiB }},
+		{name: "invisible memory within the slack", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = 512*MiB, 23*GiB }},
 		{name: "unknown user", code: MemoryShort, see: func(r *Reading) { with(r, Process{PID: 9, UID: -1, Memory: 30 * GiB / 2}) }, req: func(r *Request) { r.Memory = 20 * GiB },
 			want: "9 GiB free, 20 GiB needed; process 9 of an unknown user is running on it, 15 GiB"},
-		{name: "nobody's memory named", code: MemoryShort, see: func(r *Reading) { r.Used, r.Free = 14*GiB, 10*GiB }, req: func(r *Request) { r.Memory = 12 * GiB },
+		{name: "invisible memory reported", code: MemoryShort, see: func(r *Reading) { r.Used, r.Free = 14*GiB, 10*GiB }, req: func(r *Request) { r.Memory = 12 * GiB },
 			want: "10 GiB free, 12 GiB needed; 14 GiB in use by no visible process"},
 		{name: "busy", code: Busy, user: "bob", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 71 }, want: "71% busy, limit 30%"},
-		{name: "at the limit, but watched briefly", code: Watching, user: "bob", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }, want: "watched for only 0 of 60 s"},
-		{name: "judged at once", rules: func(r *Rules) { r.AtOnce = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }},
+		{name: "at the limit, but watched too briefly", code: Watching, user: "bob", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }, want: "watched for only 0 of 60 s"},
+		{name: "judged immediately", rules: func(r *Rules) { r.AtOnce = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }},
 		{name: "no limit", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 99 }, req: func(r *Request) { r.MaxUtil = 100 }},
 		{name: "empty but latched at 100%", see: func(r *Reading) { r.Samples[0].Percent = 100 }},
 		{name: "utilization unknown", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
-		{name: "free unknown, nobody there", see: func(r *Reading) { r.Free, r.Used, r.Total = -1, -1, -1 }},
-		{name: "free unknown, somebody there", code: Unread, see: func(r *Reading) { with(r, bobs(-1)); r.Free, r.Used = -1, -1 },
+		{name: "free memory unknown, no process", see: func(r *Reading) { r.Free, r.Used, r.Total = -1, -1, -1 }},
+		{name: "free memory unknown, one process", code: Unread, see: func(r *Reading) { with(r, bobs(-1)); r.Free, r.Used = -1, -1 },
 			want: "cannot read its free memory, and python 4711 of bob is running on it"},
-		{name: "nothing known", code: Unread, see: func(r *Reading) { r.Free, r.Used, r.Listed = -1, -1, false }, want: "cannot read its free memory or its processes"},
-		{name: "MIG instance for one", device: func(d *Device) { d.MIG = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
-		{name: "MIG instance for two", code: MIGInstance, device: func(d *Device) { d.MIG = true }, req: func(r *Request) { r.Min, r.Max = 2, 2 },
+		{name: "memory and processes unknown", code: Unread, see: func(r *Reading) { r.Free, r.Used, r.Listed = -1, -1, false }, want: "cannot read its free memory or its processes"},
+		{name: "MIG instance for one GPU", device: func(d *Device) { d.MIG = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
+		{name: "MIG instance for two GPUs", code: MIGInstance, device: func(d *Device) { d.MIG = true }, req: func(r *Request) { r.Min, r.Max = 2, 2 },
 			want: "a MIG instance, but the job needs 2 GPUs", never: true},
-		{name: "just given back", code: Releasing, do: func(p *Pool) {
+		{name: "just released", code: Releasing, do: func(p *Pool) {
 			p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}})
 			p.Release(sec(101), "a")
 		}, want: "just freed; reading its free memory", ours: true},
@@ -243,10 +243,10 @@ func TestPromisedMemoryIsNotFree(t *testing.T) {
 		procs   []Process // processes of attempt a
 		want    Bytes     // free minus promised, of 24 GiB
 	}{
-		{"not yet taken", 8 * GiB, nil, 16 * GiB},
-		{"half taken", 8 * GiB, []Process{{Memory: 4 * GiB}}, 16 * GiB},
-		{"all taken", 8 * GiB, []Process{{Memory: 4 * GiB}, {Memory: 4 * GiB}}, 16 * GiB},
-		{"more than granted", 8 * GiB, []Process{{Memory: 10 * GiB}}, 14 * GiB},
+		{"none allocated", 8 * GiB, nil, 16 * GiB},
+		{"half allocated", 8 * GiB, []Process{{Memory: 4 * GiB}}, 16 * GiB},
+		{"all allocated", 8 * GiB, []Process{{Memory: 4 * GiB}, {Memory: 4 * GiB}}, 16 * GiB},
+		{"more allocated than granted", 8 * GiB, []Process{{Memory: 10 * GiB}}, 14 * GiB},
 		{"memory by process unknown", 8 * GiB, []Process{{Memory: -1}}, 16 * GiB},
 		{"more promised than free", 30 * GiB, nil, 0},
 	}
@@ -267,8 +267,8 @@ func TestPromisedMemoryIsNotFree(t *testing.T) {
 	}
 }
 
-// A quick reading has no process list: another attempt may have freed memory for a moment while an
-// ended one's memory lingers.
+// A quick reading has no process list. So free memory may be another attempt's, freed for a moment
+// while the ended attempt's memory lingers.
 func TestHandOverNextToOtherJobs(t *testing.T) {
 	p := NewPool(some(1, 40*GiB), anyone())
 	ids := []UUID{"GPU-0"}
@@ -280,7 +280,7 @@ func TestHandOverNextToOtherJobs(t *testing.T) {
 	})
 	p.Release(sec(2), "b")
 	if !p.StillInUse(ids) {
-		t.Error("not crowded")
+		t.Error("StillInUse is false next to another job")
 	}
 	free := func() Bytes { return p.devs[0].available() }
 	p.Observe(Observation{At: sec(2), Readings: []Reading{{UUID: "GPU-0", Total: 40 * GiB, Free: 22 * GiB, Used: 18 * GiB}}})
@@ -293,7 +293,7 @@ func TestHandOverNextToOtherJobs(t *testing.T) {
 	}
 	p.Release(sec(3), "a")
 	if p.StillInUse(ids) {
-		t.Error("crowded")
+		t.Error("StillInUse is true after the last job")
 	}
 }
 
@@ -319,12 +319,12 @@ func TestHandOverReturnsTheDeviceImmediately(t *testing.T) {
 		t.Errorf("memory lingers: got %+v, want a refusal because of ours", v)
 	}
 	if v := quick(2.01, 24*GiB); !v.OK {
-		t.Errorf("memory is back: got %+v, want it admitted without samples", v)
+		t.Errorf("memory is free again: got %+v, want it admitted without samples", v)
 	}
 }
 
-// A process list during a hand-over ends it only if it shows a process: memory in use by no visible
-// process may be the ended job's.
+// During a hand-over, memory in use by no visible process may be the ended job's. So a process list
+// ends the hand-over only if it shows a process.
 func TestProcessListEndsHandOver(t *testing.T) {
 	claimed := func(p *Pool) {
 		p.Yield([]UUID{"GPU-0"})
@@ -334,20 +334,20 @@ func TestProcessListEndsHandOver(t *testing.T) {
 	tests := []struct {
 		name   string
 		others Others
-		base   Bytes // memory in use all the time, by no visible process
+		base   Bytes // memory used by no visible process all the time
 		do     func(*Pool)
 		list   func(*Reading)
 		at     float64
-		ours   bool   // the missing memory counts as this run's
-		want   string // why the device is refused once it is back, or ""
+		ours   bool   // whether the missing memory counts as this run's
+		want   string // why the device is refused once the memory is free, or ""
 	}{
-		{name: "nobody", at: 2.01, ours: true},
-		{name: "nobody, others avoided", others: OthersAvoid, at: 2.01, ours: true},
-		{name: "somebody unseen all along", base: 3 * GiB, at: 2.01, ours: true},
-		{name: "somebody unseen, others avoided", others: OthersAvoid, base: 3 * GiB, at: 2.01, want: unseen},
+		{name: "no process", at: 2.01, ours: true},
+		{name: "no process, others avoided", others: OthersAvoid, at: 2.01, ours: true},
+		{name: "invisible process all along", base: 3 * GiB, at: 2.01, ours: true},
+		{name: "invisible process, others avoided", others: OthersAvoid, base: 3 * GiB, at: 2.01, want: unseen},
 		{name: "bob", list: func(r *Reading) { with(r, bobs(GiB)) }, at: 2.01, want: watched},
 		{name: "a claim", do: claimed, at: 2.01, want: "held by alice"},
-		{name: "nobody, after 30 s", at: 32.01, want: watched},
+		{name: "no process, after 30 s", at: 32.01, want: watched},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -377,7 +377,7 @@ func TestProcessListEndsHandOver(t *testing.T) {
 			used(&back, tt.base)
 			p.Observe(Observation{At: sec(tt.at + 0.005), Readings: []Reading{back}})
 			if v := p.Admit(sec(tt.at+0.005), one(20*GiB))[0]; v.Reason != tt.want || v.OK != (tt.want == "") {
-				t.Errorf("memory is back: got %+v, want reason %q", v, tt.want)
+				t.Errorf("memory is free again: got %+v, want reason %q", v, tt.want)
 			}
 		})
 	}
@@ -394,10 +394,10 @@ func TestInvisibleProcessAfterJobIsNoticed(t *testing.T) {
 		quick bool // seen by a quick reading first
 		want  string
 	}{
-		{name: "nobody"},
-		{name: "somebody", comes: 10 * GiB, want: watched},
-		{name: "somebody, read quickly", comes: 10 * GiB, quick: true, want: watched},
-		{name: "what a driver takes", comes: slack / 2},
+		{name: "no process"},
+		{name: "invisible process", comes: 10 * GiB, want: watched},
+		{name: "invisible process, first seen in a quick reading", comes: 10 * GiB, quick: true, want: watched},
+		{name: "memory of the driver", comes: slack / 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -427,8 +427,8 @@ func TestInvisibleProcessAfterJobIsNoticed(t *testing.T) {
 	}
 }
 
-// The next job's memory was free before the job started, even though the last list was taken while
-// the previous job's memory lingered.
+// The second hand-over works like the first, even if the last process list was read while the first
+// job's memory lingered.
 func TestConsecutiveHandOvers(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	see(p, sec(0), nil)
@@ -447,7 +447,7 @@ func TestConsecutiveHandOvers(t *testing.T) {
 		}
 		see(p, sec(at+0.2), lingers)
 		if v := quick(at+0.3, 24*GiB); !v.OK {
-			t.Errorf("%s: memory is back: got %+v", name, v)
+			t.Errorf("%s: memory is free again: got %+v, want it admitted", name, v)
 		}
 	}
 }
@@ -458,10 +458,10 @@ func TestUndoLeavesNoTrace(t *testing.T) {
 	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB})
 	p.Undo("a")
 	if v := p.Admit(sec(1), one(24*GiB))[0]; !v.OK {
-		t.Errorf("got %+v, want it admitted at once", v)
+		t.Errorf("got %+v, want it admitted immediately", v)
 	}
 	if got := p.Release(sec(1), "a"); got != nil {
-		t.Errorf("Release of what was undone: got %v", got)
+		t.Errorf("Release after Undo: got %v, want nil", got)
 	}
 }
 
@@ -475,8 +475,8 @@ func TestMaxGPUsLimitsTheRun(t *testing.T) {
 	}{
 		{"max", -1, 3, 0, 0, 0, 3},
 		{"reserve of 8", 3, 8, 2, 0, 0, 6},
-		{"min above what reserve leaves", 3, 8, 6, 0, 0, 3},
-		{"unavailable ones count for the others", 3, 8, 2, 4, 0, 3},
+		{"min_gpus exceeds what reserve leaves", 3, 8, 6, 0, 0, 3},
+		{"unavailable devices count as reserved", 3, 8, 2, 4, 0, 3},
 		{"some held", 3, 8, 2, 0, 4, 2},
 		{"all held", -1, 2, 0, 0, 2, 0},
 	}
@@ -498,7 +498,7 @@ func TestMaxGPUsLimitsTheRun(t *testing.T) {
 				t.Errorf("got %v, want %d devices", g.UUIDs, tt.want)
 			}
 			if !ok && !strings.Contains(verdicts[7].Reason, "the most that min_gpus, max_gpus and reserve allow now") {
-				t.Errorf("got %q", verdicts[7].Reason)
+				t.Errorf("got reason %q, want the limits named", verdicts[7].Reason)
 			}
 		})
 	}
@@ -520,9 +520,9 @@ func TestRequestGetsAllDevicesOrNone(t *testing.T) {
 		{"none", 0, 0, nil, nil},
 		{"all that answer", 3, 3, nil, []int{0, 2, 3}},
 		{"too many", 4, 4, nil, nil},
-		{"as many as there are", 2, 4, nil, []int{0, 2, 3}},
-		{"without kept ones", 1, 4, []UUID{"GPU-2"}, []int{0, 3}},
-		{"kept too many", 3, 3, []UUID{"GPU-2"}, nil},
+		{"as many as answer", 2, 4, nil, []int{0, 2, 3}},
+		{"kept devices excluded", 1, 4, []UUID{"GPU-2"}, []int{0, 3}},
+		{"too few left after kept devices", 3, 3, []UUID{"GPU-2"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g, verdicts, ok := choose(p, sec(1), Request{Min: tt.min, Max: tt.max, Memory: GiB, MaxUtil: 30}, tt.kept)
@@ -546,18 +546,17 @@ func fits(p *Pool, now time.Duration, req Request) bool {
 	return ok
 }
 
-// A reading is up to date for 100 ms after the moment it describes, since a driver may take long to
-// answer.
+// A reading is up to date for 100 ms after it is observed, however long the driver took to answer.
 func TestReadingIsFreshForShortTime(t *testing.T) {
 	p := NewPool(some(2, 24*GiB), anyone())
 	p.AdvanceTo(sec(9))
 	admitted(p, sec(1), nil, nil, one(GiB))
 	ids := []UUID{"GPU-0", "GPU-1"}
 	if old := p.MayHaveNewcomers(sec(9.1), ids); len(old) > 0 {
-		t.Errorf("after 100 ms %q are out of date", old)
+		t.Errorf("after 100 ms, %q are out of date, want none", old)
 	}
 	p.Hold("a", Grant{UUIDs: ids[:1], Share: true})
 	if old := p.MayHaveNewcomers(sec(9.2), ids); !slices.Equal(old, ids[1:]) {
-		t.Errorf("then %q, want the one that nobody holds", old)
+		t.Errorf("after 200 ms, %q are out of date, want GPU-1, which no job holds", old)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A user's own quarantine excludes a device until it expires or is lifted. Another user's only
-// moves the device to the end of every policy.
+// A user's own quarantine excludes a device until it expires. Another user's quarantine only makes
+// the device the last choice, under every policy.
 func TestOwnQuarantineExcludesTheDevice(t *testing.T) {
 	boot, wall := time.Hour, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	sick := func(uid int, id UUID) Quarantine {
@@ -24,10 +24,10 @@ func TestOwnQuarantineExcludesTheDevice(t *testing.T) {
 		{"own", []Quarantine{sick(1000, "A")}, boot, "BC"},
 		{"own, almost over", []Quarantine{sick(1000, "A")}, boot + time.Hour - 1, "BC"},
 		{"own, over", []Quarantine{sick(1000, "A")}, boot + time.Hour, "ABC"},
-		{"another's", []Quarantine{sick(1001, "A")}, boot, "BCA"},
-		{"another's, over", []Quarantine{sick(1001, "A")}, boot + time.Hour, "ABC"},
-		{"everybody's", []Quarantine{sick(1001, "A"), sick(1002, "B"), sick(1003, "C")}, boot, "ABC"},
-		{"both", []Quarantine{sick(1001, "B"), sick(1000, "A")}, boot, "CB"},
+		{"another user's", []Quarantine{sick(1001, "A")}, boot, "BCA"},
+		{"another user's, over", []Quarantine{sick(1001, "A")}, boot + time.Hour, "ABC"},
+		{"other users', of all devices", []Quarantine{sick(1001, "A"), sick(1002, "B"), sick(1003, "C")}, boot, "ABC"},
+		{"own and another user's", []Quarantine{sick(1001, "B"), sick(1000, "A")}, boot, "CB"},
 	} {
 		for _, pick := range []Pick{FirstFit, MostFree, BestFit, LeastUtil, RoundRobin} {
 			p := NewPool([]Device{{UUID: "A", Total: 9}, {UUID: "B", Total: 9}, {UUID: "C", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1, Pick: pick})
@@ -57,15 +57,15 @@ func TestQuarantineIsReportedAsReason(t *testing.T) {
 	p.Observe(Observation{At: 1, Readings: []Reading{{UUID: "A", Total: 9, Free: 9, Listed: true}}})
 	q, begun := p.Quarantine(1, time.Now(), "A", "it was lost", nil)
 	if _, again := p.Quarantine(2, time.Now(), "A", "it was lost again", nil); !begun || again || q.UID != 1000 || q.Times != 1 || q.Ends != 1+time.Hour {
-		t.Errorf("%+v, %v %v", q, begun, again)
+		t.Errorf("got %+v, begun %v, then %v; want one quarantine of an hour", q, begun, again)
 	}
 	v := p.Admit(1, Request{Min: 1, Max: 1, MaxUtil: 100})[0]
 	if v.OK || v.Never || !strings.HasPrefix(v.Reason, "quarantined until ") || !strings.HasSuffix(v.Reason, ": it was lost (gpurun gpus --clear 0 ends the quarantine)") {
-		t.Errorf("%+v", v)
+		t.Errorf("got %+v, want the quarantine as the reason", v)
 	}
 	p.Observe(Observation{At: 2, Quarantines: []Quarantine{}}) // lifted
 	if v := p.Admit(2, Request{Min: 1, Max: 1, MaxUtil: 100})[0]; !v.OK {
-		t.Errorf("%+v", v)
+		t.Errorf("lifted, but got %+v", v)
 	}
 }
 
@@ -75,26 +75,25 @@ func TestQuarantineDoubles(t *testing.T) {
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 24, 24} {
 		q = q.Again(time.Minute, time.Now())
 		if q.Ends != time.Minute+want*time.Hour || q.Times != i+1 {
-			t.Errorf("quarantine %d ends at %v", i+1, q.Ends)
+			t.Errorf("quarantine %d: number %d, ends at %v, want %v", i+1, q.Times, q.Ends, time.Minute+want*time.Hour)
 		}
 	}
 }
 
-// A request that avoids devices finds the others, and waits for those that this run's own jobs
-// hold.
+// A request that avoids some devices finds the others. If this run's own jobs hold those, it waits.
 func TestAvoidedDevicesAreSkipped(t *testing.T) {
 	p := NewPool([]Device{{UUID: "A", Total: 9}, {UUID: "B", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1})
 	p.Observe(Observation{At: 1, Readings: []Reading{{UUID: "A", Total: 9, Free: 9, Listed: true}, {UUID: "B", Total: 9, Free: 9, Listed: true}}})
 	req := Request{Min: 1, Max: 1, MaxUtil: 100, Avoid: NamesOf([]string{"A"})}
 	g, ok := p.Find(1, req, nil)
 	if !ok || g.UUIDs[0] != "B" {
-		t.Fatalf("%v %v", g, ok)
+		t.Fatalf("got %v, %v, want B", g, ok)
 	}
 	p.Hold("x", g)
 	if _, ok := p.Find(1, req, nil); ok {
-		t.Error("it found a device that it avoids")
+		t.Error("Find returned a device to avoid")
 	}
 	if free, ours := p.Candidates(1, req, nil); len(free) != 0 || len(ours) != 1 || ours[0] != "B" {
-		t.Errorf("free %v, ours %v", free, ours)
+		t.Errorf("free %v, ours %v, want only B, as ours", free, ours)
 	}
 }

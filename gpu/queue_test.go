@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The queue is in the order in which devices are offered, and each run's reasons are those that it
-// would report itself.
+// The queue lists runs in the order in which they are offered devices, each with the reasons that
+// it would report itself.
 func TestQueueIsInOrderOfOffers(t *testing.T) {
 	p := host(3)
 	p.Turns.own.Requests = nil
@@ -57,12 +57,12 @@ func TestQueueIsInOrderOfOffers(t *testing.T) {
 			}
 		}
 	}
-	// Carol cannot start on the device of her own program, which counts as part of her load.
+	// Carol's own program keeps her job off its device, and counts as part of her load.
 	mine := "jupyter 7 of carol"
 	check("ends known",
 		place{"carol", 1.0 / 24, 2 * time.Hour, mine},
 		place{"dave", 1, 0, ""},
-		place{"bob", 1, -1, mine}) // nothing is left for bob, who avoids others
+		place{"bob", 1, -1, mine}) // no device is left for bob, who avoids other users
 	p.observeClaims(sec(2), []Claim{until(0, "bob", bob, time.Hour), until(1, "dave", dave, 0)}, nil)
 	check("one end unknown",
 		place{"carol", 1.0 / 24, -1, mine},
@@ -76,6 +76,6 @@ func TestQueueIsInOrderOfOffers(t *testing.T) {
 	p.Turns.others[1].Requests[0].Room = 0
 	check("no room", place{"carol", 1.0 / 24, -1, mine}, place{"dave", 1, -1, ""}, place{"bob", 1, time.Hour, mine})
 	if c := p.devs[2].foreign; c == nil || c.UID != carol {
-		t.Errorf("judging for others has changed what this run sees: %+v", p.devs[2].memoryTally)
+		t.Errorf("Queue changed this run's view of the device: %+v", p.devs[2].memoryTally)
 	}
 }

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// Requests that differ in a field unknown to AtLeast must not be comparable, so that a new field
-// never hides a device.
+// AtLeast must not compare requests that differ in a field it does not know. Otherwise a new field
+// could hide a device.
 func TestAtLeastComparesEveryField(t *testing.T) {
 	base := Request{Min: 1, Max: 1, Memory: 8, MaxUtil: 30}
 	if !base.AtLeast(base) {
-		t.Error("a request is less than itself")
+		t.Error("a request does not ask for at least as much as itself")
 	}
-	weighed := map[string]func(r *Request){ // changes that ask for more
+	weighed := map[string]func(r *Request){ // each change asks for more
 		"Min":       func(r *Request) { r.Min = 2 },
 		"Max":       func(r *Request) { r.Max = 2 },
 		"Memory":    func(r *Request) { r.Memory = 9 },
@@ -28,7 +28,7 @@ func TestAtLeastComparesEveryField(t *testing.T) {
 		if more := weighed[name]; more != nil {
 			more(&other)
 			if !other.AtLeast(base) || name != "Max" && base.AtLeast(other) {
-				t.Errorf("more %s is not more", name)
+				t.Errorf("a stricter %s does not ask for more", name)
 			}
 			continue
 		}
@@ -41,7 +41,7 @@ func TestAtLeastComparesEveryField(t *testing.T) {
 			f.SetInt(7)
 		}
 		if other == base || other.AtLeast(base) || base.AtLeast(other) {
-			t.Errorf("a request with another %s is comparable to one without", name)
+			t.Errorf("AtLeast compares requests with different %s", name)
 		}
 	}
 }

@@ -27,19 +27,19 @@ func TestSlotsLimitJobsPerDevice(t *testing.T) {
 	}{
 		{name: "the first", req: shared(1)},
 		{name: "the second of two", holds: []Grant{{Slots: 2, Share: true}}, req: shared(2)},
-		{name: "no third", holds: []Grant{{Slots: 2, Share: true}, {Slots: 2, Share: true}}, req: shared(2), want: "2 jobs run on it (slots: 2)", ours: true},
-		{name: "its own slots count among those of others", holds: []Grant{{Share: true}}, req: shared(1), want: "1 job runs on it (slots: 1)", ours: true},
-		{name: "and theirs for it", holds: []Grant{{Slots: 1, Share: true}}, req: shared(0), want: "1 job runs on it (slots: 1)", ours: true},
-		{name: "as far as memory goes", holds: []Grant{{Share: true}, {Share: true}, {Share: true}}, req: shared(0)},
-		{name: "hers are the smaller", claims: []Claim{claim(1, true)}, req: shared(3), want: "1 job runs on it (slots: 1 of alice)"},
-		{name: "ours are the smaller", claims: []Claim{claim(3, true)}, req: shared(1), want: "1 job runs on it (slots: 1)"},
-		{name: "hers leave one", claims: []Claim{claim(2, true)}, req: shared(3)},
-		{name: "hers and ours together", holds: []Grant{{Slots: 3, Share: true}}, claims: []Claim{claim(2, true)}, req: shared(3),
+		{name: "no third of two", holds: []Grant{{Slots: 2, Share: true}, {Slots: 2, Share: true}}, req: shared(2), want: "2 jobs run on it (slots: 2)", ours: true},
+		{name: "own slots limit, although the other job has none", holds: []Grant{{Share: true}}, req: shared(1), want: "1 job runs on it (slots: 1)", ours: true},
+		{name: "the other job's slots limit", holds: []Grant{{Slots: 1, Share: true}}, req: shared(0), want: "1 job runs on it (slots: 1)", ours: true},
+		{name: "no slots: only memory limits", holds: []Grant{{Share: true}, {Share: true}, {Share: true}}, req: shared(0)},
+		{name: "alice's slots are fewer", claims: []Claim{claim(1, true)}, req: shared(3), want: "1 job runs on it (slots: 1 of alice)"},
+		{name: "our slots are fewer", claims: []Claim{claim(3, true)}, req: shared(1), want: "1 job runs on it (slots: 1)"},
+		{name: "one of alice's slots is free", claims: []Claim{claim(2, true)}, req: shared(3)},
+		{name: "alice's job and ours fill the slots", holds: []Grant{{Slots: 3, Share: true}}, claims: []Claim{claim(2, true)}, req: shared(3),
 			want: "2 jobs run on it (slots: 2 of alice)", ours: true},
-		{name: "not even without ours", holds: []Grant{{Slots: 3, Share: true}}, claims: []Claim{claim(1, true)}, req: shared(3),
+		{name: "alice's job alone fills the slots", holds: []Grant{{Slots: 3, Share: true}}, claims: []Claim{claim(1, true)}, req: shared(3),
 			want: "2 jobs run on it (slots: 1 of alice)"},
-		{name: "not beside one that does not share", claims: []Claim{claim(0, false)}, req: shared(3), want: "held by alice, hers"},
-		{name: "nor one of ours", holds: []Grant{{}}, req: shared(3), want: "held by a job of this run", ours: true},
+		{name: "another user's job does not share", claims: []Claim{claim(0, false)}, req: shared(3), want: "held by alice, hers"},
+		{name: "our job does not share", holds: []Grant{{}}, req: shared(3), want: "held by a job of this run", ours: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestSlotsLimitJobsPerDevice(t *testing.T) {
 	}
 }
 
-// A part is a share of the device's free memory when it is empty, whatever is on it now, and all
+// A part is a fraction of the memory that is free on the empty device, whatever runs on it now. All
 // parts fit.
 func TestPartsDivideTheEmptyDevice(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
@@ -84,20 +84,20 @@ func TestPartsDivideTheEmptyDevice(t *testing.T) {
 	}
 	look(4, 0)
 	if g, ok := p.Find(sec(4), part(3), nil); ok {
-		t.Errorf("a fourth: got %+v", g)
+		t.Errorf("a fourth part: got %+v, want none", g)
 	}
 	if g, ok := p.Find(sec(4), Request{Min: 1, Max: 1, Memory: 4 * GiB, MaxUtil: 100, Share: true}, nil); ok {
-		t.Errorf("one that names memory gets what is promised: %+v", g)
+		t.Errorf("a request for memory gets promised memory: %+v", g)
 	}
 	delete(taken, "1")
 	p.Release(sec(5), "1")
 	look(6, 0)
 	if g, ok := p.Find(sec(6), part(3), nil); !ok || g.Memory > bare/3 || g.Memory < bare/3-100*MiB {
-		t.Errorf("after one: got %+v, %t", g, ok)
+		t.Errorf("after one ended: got %+v, %t, want about %v", g, ok, bare/3)
 	}
 }
 
-// Memory used by others leaves less than a part.
+// If other users leave less than a part free, the device is refused.
 func TestPartNeedsFreeMemoryNextToOthers(t *testing.T) {
 	p := NewPool(some(2, 24*GiB), anyone())
 	see(p, sec(1), func(i int, r *Reading) {
@@ -107,18 +107,18 @@ func TestPartNeedsFreeMemoryNextToOthers(t *testing.T) {
 	})
 	v := p.Admit(sec(1), part(2))
 	if v[0].OK || v[0].Reason != "11 GiB free, 12 GiB needed; python 4711 of bob is running on it, 13 GiB" || !v[1].OK {
-		t.Errorf("got %+v", v)
+		t.Errorf("got %+v, want GPU 0 refused and GPU 1 admitted", v)
 	}
 	devs := some(2, 24*GiB)
 	devs[1].Total = 80 * GiB
 	p = NewPool(devs, anyone())
 	see(p, sec(1), nil)
 	if g, _ := p.Find(sec(1), Request{Min: 2, Max: 2, MaxUtil: 100, Share: true, Slots: 2, Part: true}, nil); g.Memory != 12*GiB {
-		t.Errorf("of two devices: got %v, want that of the smaller", g.Memory)
+		t.Errorf("part of two devices: got %v, want half of the smaller one", g.Memory)
 	}
 }
 
-// A rival's earlier claim counts, with the rival's slots or this run's.
+// A rival's earlier claim takes a slot, whether the slots are the rival's or this run's.
 func TestEarlierClaimWinsSlots(t *testing.T) {
 	for _, tt := range []struct {
 		own, theirs int
@@ -130,7 +130,7 @@ func TestEarlierClaimWinsSlots(t *testing.T) {
 		p.Hold("a", g)
 		got := p.Conflict(0, g, []Claim{{UUID: "GPU-0", User: "alice", Job: "hers", Memory: GiB, Share: true, Slots: tt.theirs}})
 		if got != tt.want {
-			t.Errorf("%+v: got %q", tt, got)
+			t.Errorf("own slots %d, theirs %d: got %q, want %q", tt.own, tt.theirs, got, tt.want)
 		}
 	}
 }

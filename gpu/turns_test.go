@@ -73,41 +73,41 @@ func TestNextFollowsTheQueue(t *testing.T) {
 		want string
 		why  string
 	}{
-		{name: "nobody else", want: "me", do: func(*Pool) []Wish { return nil }},
-		{name: "nobody at all", do: func(p *Pool) []Wish { p.Turns.own.Requests = nil; return nil }},
-		{name: "who holds less", want: "bob", why: "offered to bob, who holds 0 GPUs and has been waiting since 12:00; you hold 2 GPUs", do: func(p *Pool) []Wish {
+		{name: "no other run waits", want: "me", do: func(*Pool) []Wish { return nil }},
+		{name: "no run waits", do: func(p *Pool) []Wish { p.Turns.own.Requests = nil; return nil }},
+		{name: "holds less", want: "bob", why: "offered to bob, who holds 0 GPUs and has been waiting since 12:00; you hold 2 GPUs", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			return []Wish{wish(p, "bob", bob, 1, 1)}
 		}},
-		{name: "who holds as much but used less", want: "bob", do: func(p *Pool) []Wish {
+		{name: "holds as much, used less", want: "bob", do: func(p *Pool) []Wish {
 			p.usage.add(me, 10)
 			return []Wish{wish(p, "bob", bob, 1, 1)}
 		}},
-		{name: "who has not been offered another one just now", want: "carol", do: func(p *Pool) []Wish {
+		{name: "offers by this run count as held", want: "carol", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			leave(p, sec(2), "b")
 			p.Offer("GPU-1", "bob")
 			return []Wish{wish(p, "bob", bob, 3, 1), wish(p, "carol", carol, 3, 1)}
 		}},
-		{name: "nor by anybody else", want: "carol", do: func(p *Pool) []Wish {
+		{name: "offers by other runs count as held", want: "carol", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1)
 			c := held(p, 2, "dave", dave)
 			c.To = "bob"
 			p.observeClaims(0, []Claim{c}, nil)
 			return []Wish{wish(p, "bob", bob, 3, 1), wish(p, "carol", carol, 3, 1)}
 		}},
-		{name: "who has been offered half of what a job needs", want: "bob", do: func(p *Pool) []Wish {
+		{name: "offered half of what the job needs", want: "bob", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			leave(p, sec(2), "b")
 			p.Offer("GPU-1", "bob")
 			return []Wish{wish(p, "bob", bob, 3, 2), wish(p, "carol", carol, 3, 1)}
 		}},
-		{name: "who waits longer", want: "bob", do: func(p *Pool) []Wish {
+		{name: "waits longer", want: "bob", do: func(p *Pool) []Wish {
 			w := wish(p, "bob", bob, 1, 1)
 			w.Since = noon.Add(-time.Minute)
 			return []Wish{w}
 		}},
-		{name: "who waits less long", want: "me", do: func(p *Pool) []Wish {
+		{name: "waits less", want: "me", do: func(p *Pool) []Wish {
 			w := wish(p, "bob", bob, 1, 1)
 			w.Since = noon.Add(time.Minute)
 			return []Wish{w}
@@ -135,25 +135,25 @@ func TestNextFollowsTheQueue(t *testing.T) {
 			w.Since = noon.Add(time.Minute)
 			return []Wish{w}
 		}},
-		{name: "background last", want: "me", do: func(p *Pool) []Wish {
+		{name: "background comes last", want: "me", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			w := wish(p, "bob", bob, 1, 1)
 			w.Background = true
 			return []Wish{w}
 		}},
-		{name: "a job that does not fit is passed", want: "carol", do: func(p *Pool) []Wish {
+		{name: "a job that does not fit is skipped", want: "carol", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			w := wish(p, "bob", bob, 1, 1)
 			w.Requests[0].Memory = 40 * GiB
 			return []Wish{w, wish(p, "carol", carol, 1, 1)}
 		}},
-		{name: "a device that the run may not use", want: "me", do: func(p *Pool) []Wish {
+		{name: "the run may not use the device", want: "me", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			w := wish(p, "bob", bob, 1, 1)
 			w.Requests[0].UUIDs = w.Requests[0].UUIDs[1:]
 			return []Wish{w}
 		}},
-		{name: "its limits are reached", want: "me", do: func(p *Pool) []Wish {
+		{name: "the run's limits are reached", want: "me", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			w := wish(p, "bob", bob, 1, 1)
 			w.Requests[0].Room = 0
@@ -167,26 +167,26 @@ func TestNextFollowsTheQueue(t *testing.T) {
 			holdAll(p, "b", 1, 2, 3)
 			return []Wish{wish(p, "bob", bob, 1, 2)}
 		}},
-		{name: "it is offered all that it wants", want: "me", do: func(p *Pool) []Wish {
+		{name: "another run offers all that is wanted", want: "me", do: func(p *Pool) []Wish {
 			c := held(p, 1, "carol", carol)
 			c.To = "bob"
 			p.observeClaims(0, []Claim{c}, nil)
 			holdAll(p, "b", 2, 3)
 			return []Wish{wish(p, "bob", bob, 1, 1)}
 		}},
-		{name: "we offer it all that it wants", want: "me", do: func(p *Pool) []Wish {
+		{name: "this run offers all that is wanted", want: "me", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			p.Offer("GPU-3", "bob")
 			return []Wish{wish(p, "bob", bob, 1, 1)}
 		}},
-		{name: "another user's claims in its name", want: "bob 1", do: func(p *Pool) []Wish {
+		{name: "another user's claim with the run's name", want: "bob 1", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			p.observeClaims(0, []Claim{held(p, 3, "bob 1", carol)}, nil)
 			second := wish(p, "bob 2", bob, 1, 1)
 			second.Since = noon.Add(time.Minute)
 			return []Wish{wish(p, "bob 1", bob, 1, 1), second}
 		}},
-		{name: "two runs of one user that state its use differently", want: "bob 2", do: func(p *Pool) []Wish {
+		{name: "two runs of one user that report different use", want: "bob 2", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			p.observeClaims(0, []Claim{held(p, 3, "bob 1", bob)}, nil)
 			first, second := wish(p, "bob 1", bob, 1, 1), wish(p, "bob 2", bob, 1, 1)
@@ -200,7 +200,7 @@ func TestNextFollowsTheQueue(t *testing.T) {
 			second.Since = noon.Add(time.Minute)
 			return []Wish{first, second}
 		}},
-		{name: "a foreign program counts", want: "me", do: func(p *Pool) []Wish {
+		{name: "a program outside gpurun counts as held", want: "me", do: func(p *Pool) []Wish {
 			see(p, sec(2), func(i int, r *Reading) {
 				if i > 1 {
 					with(r, bobs(24*GiB))
@@ -217,7 +217,7 @@ func TestNextFollowsTheQueue(t *testing.T) {
 			p.Turns.others = tt.do(p)
 			leave(p, sec(3), "a")
 			if got := next(p, sec(3), 0); got != tt.want {
-				t.Errorf("it goes to %q, want %q", got, tt.want)
+				t.Errorf("the turn goes to %q, want %q", got, tt.want)
 			}
 			if turn, _ := p.Turns.Next(sec(3), p.devs[0].UUID); turn.Why != tt.why && tt.why != "" {
 				t.Errorf("why: %q, want %q", turn.Why, tt.why)
@@ -226,8 +226,8 @@ func TestNextFollowsTheQueue(t *testing.T) {
 	}
 }
 
-// All runs deal free devices in the same way, and take a device that is another run's turn only
-// after a while.
+// If it is another run's turn on a free device, this run leaves the device to that run for the
+// courtesy period.
 func TestOtherRunsTurnsEndAfterAWhile(t *testing.T) {
 	p := host(4)
 	holdAll(p, "a", 0)
@@ -244,15 +244,15 @@ func TestOtherRunsTurnsEndAfterAWhile(t *testing.T) {
 		t.Errorf("bob's are %q", got)
 	}
 	if _, next := p.Turns.Theirs(sec(3)); next != sec(7) {
-		t.Errorf("until %v", next)
+		t.Errorf("left until %v, want %v", next, sec(7))
 	}
 	if got := left(sec(7)); got != "" {
-		t.Errorf("bob does not come, and %q are still left to him", got)
+		t.Errorf("bob took nothing in time, but %q are still left to him", got)
 	}
-	// The user took a device and left it, so it is their turn again, for another while.
+	// Bob took the devices and released them, so he gets another courtesy period.
 	p.observeClaims(sec(8), []Claim{held(p, 1, "bob", bob), held(p, 3, "bob", bob)}, nil)
 	if got := left(sec(8)); got != "" {
-		t.Errorf("he has them, but %q are left to him", got)
+		t.Errorf("bob holds the devices, but %q are left to him", got)
 	}
 	p.observeClaims(sec(9), []Claim{}, nil)
 	if got := left(sec(9)); got != "1 3" {
@@ -267,7 +267,7 @@ func TestOtherRunsTurnsEndAfterAWhile(t *testing.T) {
 	}
 	holdAll(p, "a", 2)
 	if got := left(sec(2)); got != "" {
-		t.Errorf("bob can't start, but %q are left to him", got)
+		t.Errorf("bob cannot start, but %q are left to him", got)
 	}
 }
 
@@ -280,22 +280,22 @@ func TestSkippedUserGetsNoOffers(t *testing.T) {
 	for i, pause := range []float64{60, 120, 240} {
 		now := sec(1000 * float64(i+1))
 		if got := next(p, now, 0); got != "bob" {
-			t.Fatalf("%d: it goes to %q, want bob", i, got)
+			t.Fatalf("%d: the turn goes to %q, want bob", i, got)
 		}
 		p.Turns.Skip(now, Turn{Run: "bob", UID: bob})
 		p.Turns.Skip(now, Turn{Run: "bob", UID: bob}) // for another device, at the same time
 		if got := next(p, now+sec(pause-1), 0); got != "me" {
-			t.Errorf("%d: passed over, it goes to %q", i, got)
+			t.Errorf("%d: bob is skipped, but the turn goes to %q", i, got)
 		}
 	}
 	for i := range 10 {
 		p.Turns.Skip(sec(4000*float64(i+1)), Turn{Run: "bob", UID: bob})
 	}
 	if got := next(p, sec(40000+3599), 0); got != "me" {
-		t.Errorf("it goes to %q", got)
+		t.Errorf("before an hour is over, the turn goes to %q, want me", got)
 	}
 	if got := next(p, sec(40000+3600), 0); got != "bob" {
-		t.Errorf("after an hour, it goes to %q", got)
+		t.Errorf("after an hour, the turn goes to %q, want bob", got)
 	}
 	// A user who takes a device gets offers again.
 	p.Turns.Skip(sec(48000), Turn{Run: "bob", UID: bob})
@@ -303,13 +303,12 @@ func TestSkippedUserGetsNoOffers(t *testing.T) {
 	p.observeClaims(sec(48001), []Claim{held(p, 0, "bob", bob)}, nil)
 	p.observeClaims(sec(48002), []Claim{}, nil)
 	if got := next(p, sec(48003), 0); got != "bob" {
-		t.Errorf("it goes to %q", got)
+		t.Errorf("bob took a device, but the turn goes to %q", got)
 	}
 }
 
-// If one run of a user ignores all offers, the user's other runs are still served once the user is
-// no longer skipped. But hand-overs between those runs' jobs do not excuse the run that ignores
-// offers.
+// If one run of a user ignores offers, the user's other runs come first once the user is no longer
+// skipped. Hand-overs between those runs' jobs do not end the skip.
 func TestOtherRunsOfSkippedUserAreServed(t *testing.T) {
 	p := host(4)
 	holdAll(p, "a", 0)
@@ -321,44 +320,44 @@ func TestOtherRunsOfSkippedUserAreServed(t *testing.T) {
 	p.observeClaims(sec(1), []Claim{first}, nil)
 	leave(p, sec(2), "a")
 	if got := next(p, sec(2), 0); got != "hung" {
-		t.Fatalf("it goes to %q, want the run that holds nothing", got)
+		t.Fatalf("the turn goes to %q, want the run that holds nothing", got)
 	}
 	p.Turns.Skip(sec(7), Turn{Run: "hung", UID: bob})
 	second := first
 	second.Attempt = "next"
 	p.observeClaims(sec(8), []Claim{second}, nil)
 	if got := next(p, sec(8), 0); got != "me" {
-		t.Errorf("a hand-over of one run excused the other: it goes to %q", got)
+		t.Errorf("a hand-over of one run ended the skip: the turn goes to %q", got)
 	}
 	if got := next(p, sec(67), 0); got != "active" {
-		t.Errorf("a minute later it goes to %q, want the run that comes", got)
+		t.Errorf("a minute later, the turn goes to %q, want the run that did not ignore an offer", got)
 	}
 	p.Turns.others = append(p.Turns.others, fresh)
 	if got := next(p, sec(67), 0); got != "fresh" {
-		t.Errorf("it goes to %q, want the new run", got)
+		t.Errorf("the turn goes to %q, want the new run", got)
 	}
 	p.Yield([]UUID{"GPU-0"})
 	p.observeClaims(sec(68), []Claim{second, held(p, 0, "hung", bob)}, nil)
 	p.observeClaims(sec(69), []Claim{second}, nil)
 	if got := next(p, sec(69), 0); got != "hung" {
-		t.Errorf("it has come since, and it goes to %q", got)
+		t.Errorf("hung has taken a device since, but the turn goes to %q", got)
 	}
 }
 
-// An offer ends when its run has claimed the device, even if it has released the device since. If a
-// rival has claimed it, the run did not ignore the offer.
+// An offer counts as taken when its run has claimed the device, even if that run offers the device
+// itself since. If another run has claimed the device, the offer was not ignored.
 func TestOfferEndsWhenClaimed(t *testing.T) {
 	turn := Turn{Run: "bob", UID: bob}
 	tests := []struct {
 		name         string
 		claim        func(c *Claim)
-		took, barred bool
+		took, barred bool // barred: another run's claim is in the way
 	}{
-		{"it has", func(*Claim) {}, true, true},
-		{"and offered it back", func(c *Claim) { c.To = "me" }, true, false},
-		{"and offered it on", func(c *Claim) { c.To = "carol" }, true, true},
-		{"another run", func(c *Claim) { c.Run, c.UID = "carol", carol }, false, true},
-		{"another device", func(c *Claim) { c.UUID = "GPU-1" }, false, false},
+		{"claimed", func(*Claim) {}, true, true},
+		{"offered back since", func(c *Claim) { c.To = "me" }, true, false},
+		{"offered to another run since", func(c *Claim) { c.To = "carol" }, true, true},
+		{"claimed by another run", func(c *Claim) { c.Run, c.UID = "carol", carol }, false, true},
+		{"claimed another device", func(c *Claim) { c.UUID = "GPU-1" }, false, false},
 	}
 	for _, tt := range tests {
 		p := host(2)
@@ -369,7 +368,7 @@ func TestOfferEndsWhenClaimed(t *testing.T) {
 		tt.claim(&c)
 		p.ObserveOthers(sec(3), []Claim{c}, nil)
 		if took, barred := p.WasTaken("GPU-0", turn), p.ClaimedByOther("GPU-0"); took != tt.took || barred != tt.barred {
-			t.Errorf("%s: took %v, barred %v", tt.name, took, barred)
+			t.Errorf("%s: took %v, barred %v, want %v, %v", tt.name, took, barred, tt.took, tt.barred)
 		}
 	}
 }
@@ -382,18 +381,18 @@ func TestClaimEndsOfferOfStoppedRun(t *testing.T) {
 	stopped.To, taker.Since = "bob", noon
 	p.ObserveOthers(sec(2), []Claim{stopped, taker}, nil)
 	if n := len(p.devs[0].claims); n != 1 || p.devs[0].claims[0].Run != "bob" {
-		t.Errorf("%d claims count", n)
+		t.Errorf("%d claims count, want bob's alone", n)
 	}
-	// The job has ended, and it is this run's turn.
+	// Bob's job has ended, and bob offers the device to this run.
 	taker.To = "me"
 	p.ObserveOthers(sec(3), []Claim{stopped, taker}, nil)
 	if n := len(p.devs[0].claims); n != 0 || len(p.Offered()) != 1 {
-		t.Errorf("%d claims count, %d offers", n, len(p.Offered()))
+		t.Errorf("%d claims count, %d offers, want 0 and 1", n, len(p.Offered()))
 	}
 }
 
-// A device offered to this run counts like one that its own job has just left.
-func TestOfferedDeviceCountsAsJustLeft(t *testing.T) {
+// A device offered to this run counts like one that its own job has just released.
+func TestOfferedDeviceCountsAsJustReleased(t *testing.T) {
 	p := host(2)
 	see(p, sec(2), func(i int, r *Reading) { r.Samples = busySamples(sec(2), 90); with(r, bobs(20*GiB)) })
 	c := held(p, 0, "bob", bob)
@@ -412,12 +411,12 @@ func TestOfferedDeviceCountsAsJustLeft(t *testing.T) {
 		t.Fatalf("granted %v %v: %v", g, ok, p.Admit(sec(3), one(8*GiB))[0])
 	}
 	if why := p.Conflict(sec(3), g, []Claim{c}); why != "" {
-		t.Error("an offer conflicts with what it is for:", why)
+		t.Error("an offer conflicts with the claim that takes it:", why)
 	}
 	c.To = "carol"
 	p.ObserveOthers(sec(4), []Claim{c}, nil)
 	if v := p.Admit(sec(4), one(8*GiB))[0]; v.OK || len(p.Offered()) > 0 {
-		t.Errorf("offered to carol, but %+v", v)
+		t.Errorf("offered to carol, but got %+v and %q", v, p.Offered())
 	}
 }
 
@@ -447,9 +446,8 @@ func TestUseIsHalvedEveryDay(t *testing.T) {
 	near(bob, 50)
 }
 
-// A user's device counts once, also while one claim is replaced by the next, and this run's own
-// device counts between two attempts. Otherwise each of two users would conclude that the other has
-// used more.
+// A user's device counts once while one claim replaces another. This run's own device counts between
+// two attempts. Otherwise, each of two users would conclude that the other has used more.
 func TestHandOverCountsDeviceOnce(t *testing.T) {
 	p := host(2)
 	p.AdvanceTo(sec(1))
@@ -460,17 +458,16 @@ func TestHandOverCountsDeviceOnce(t *testing.T) {
 	p.observeClaims(sec(1), []Claim{old, next}, nil)
 	p.AdvanceTo(sec(11))
 	if mine, his := p.Used(me), p.Used(bob); mine != 10 || his != 10 {
-		t.Errorf("we have used %v s and he %v s, want 10 each", mine, his)
+		t.Errorf("used: own %v s, bob %v s, want 10 each", mine, his)
 	}
 	p.Offer("GPU-0", "bob")
 	p.AdvanceTo(sec(21))
 	if mine := p.Used(me); mine > 10 {
-		t.Errorf("what is offered counts: %v", mine)
+		t.Errorf("an offered device counts as used: %v s, want 10", mine)
 	}
 }
 
-// A run that holds all devices waits for others, or for its own jobs, to leave them. Only limits
-// reduce the room of its request.
+// Devices in use may become free, so only limits reduce the room of a request.
 func TestRequestRoomCountsOnlyLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -491,8 +488,8 @@ func TestRequestRoomCountsOnlyLimits(t *testing.T) {
 	}
 }
 
-// Once this run has taken an offered device, it counts like any of its own, although the offer may
-// still be visible for a moment.
+// An offered device that this run has taken counts as its own, although the offer may still be
+// visible for a moment.
 func TestTakenOfferCountsAsOwn(t *testing.T) {
 	p := host(1)
 	c := held(p, 0, "carol", carol)
@@ -503,13 +500,13 @@ func TestTakenOfferCountsAsOwn(t *testing.T) {
 	p.usage.add(me, 1)
 	leave(p, sec(4), "a")
 	if got := next(p, sec(4), 0); got != "bob" {
-		t.Errorf("it goes to %q, want bob", got)
+		t.Errorf("the turn goes to %q, want bob", got)
 	}
 }
 
-// If a run's wish is gone, a wish of another run of its user does not count as taking the offer,
-// unless the first run holds what it waited for.
-func TestNewWishOfSameUserDoesNotTakeOffer(t *testing.T) {
+// Renewed must report a turn whose run stopped waiting without holding anything, while another run
+// of its user waits.
+func TestRenewedReportsNewWishOfSameUser(t *testing.T) {
 	p := host(2)
 	turn := Turn{Run: "one", UID: bob}
 	one, two, other := wish(p, "one", bob, 1, 1), wish(p, "two", bob, 1, 1), wish(p, "other", carol, 1, 1)
@@ -524,7 +521,7 @@ func TestNewWishOfSameUserDoesNotTakeOffer(t *testing.T) {
 		{[]Wish{two}, []Claim{held(p, 1, "one", bob)}, false},
 	} {
 		if p.ObserveOthers(sec(3), tt.claims, tt.wishes); p.Turns.Renewed(turn) != tt.want {
-			t.Errorf("%d wishes, %d claims: want %v", len(tt.wishes), len(tt.claims), tt.want)
+			t.Errorf("%d wishes, %d claims: Renewed is not %v", len(tt.wishes), len(tt.claims), tt.want)
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The use of a run counts for its user, and claims of others count for them. Background runs and
-// offers count for no one.
+// Use counts for the user of the run, claims of other users for those users. Background claims and
+// offers count for no user.
 func TestUseCountsForItsUser(t *testing.T) {
 	p := host(4)
 	p.Recall([]Use{{me, 100}, {bob, 7200}}, nil)
@@ -19,9 +19,9 @@ func TestUseCountsForItsUser(t *testing.T) {
 	p.AdvanceTo(sec(11))
 	first := p.Spent()
 	if first.Passed != 10*time.Second || first.Own != 10 || len(first.Others) != 1 || first.Others[0] != (Use{carol, 10}) {
-		t.Errorf("got %+v", first)
+		t.Errorf("got %+v, want 10 s for this run and 10 s for carol", first)
 	}
-	if got := p.Used(me); got < 119 || got > 120 { // with what another run of this user holds
+	if got := p.Used(me); got < 119 || got > 120 { // including the use of this user's other run
 		t.Errorf("used %v GPU seconds, want 120", got)
 	}
 	p.AdvanceTo(sec(11) + 24*time.Hour)
@@ -29,12 +29,12 @@ func TestUseCountsForItsUser(t *testing.T) {
 		t.Errorf("after a day bob's 7200 GPU seconds count as %v, want 3600", got)
 	}
 	if s := p.Spent().Since(first); s.Passed != 24*time.Hour || s.Own != 86400 || s.Others[0].Seconds != 86400 {
-		t.Errorf("since the first answer: %+v", s)
+		t.Errorf("since the first Spent: %+v, want a day each", s)
 	}
 }
 
-// A device is idle since its last sample above 0%, or since it has been watched without a gap.
-// Observations by other users count, too.
+// A device is idle since its last sample above 0%, or since the start of the samples without a gap.
+// Records of other users extend that time.
 func TestIdleSinceLastBusySample(t *testing.T) {
 	const m = time.Minute
 	tests := []struct {
@@ -48,11 +48,11 @@ func TestIdleSinceLastBusySample(t *testing.T) {
 		{"busy before", nil, []Sample{{80 * m, 0}, {90 * m, 5}, {100 * m, 0}}, 90 * m},
 		{"every ten minutes", nil, []Sample{{80 * m, 0}, {90 * m, 0}, {100 * m, 0}}, 80 * m},
 		{"a gap", nil, []Sample{{80 * m, 0}, {96 * m, 0}, {100 * m, 0}}, 96 * m},
-		{"somebody knows more", []Idle{{Since: 5 * m, Until: 90 * m}}, []Sample{{100 * m, 0}}, 5 * m},
-		{"somebody knew more", []Idle{{Since: 5 * m, Until: 80 * m}}, []Sample{{100 * m, 0}}, 100 * m},
-		{"somebody saw it busy", []Idle{{Since: 5 * m, Until: 90 * m}, {Since: 92 * m, Until: 92 * m, Busy: 92 * m}}, []Sample{{100 * m, 0}}, 92 * m},
-		{"in the other order", []Idle{{Since: 92 * m, Until: 92 * m, Busy: 92 * m}, {Since: 5 * m, Until: 90 * m}}, []Sample{{100 * m, 0}}, 92 * m},
-		{"it was idle, and is busy", []Idle{{Since: 5 * m, Until: 99 * m}}, []Sample{{100 * m, 50}}, -1},
+		{"another user watched longer", []Idle{{Since: 5 * m, Until: 90 * m}}, []Sample{{100 * m, 0}}, 5 * m},
+		{"another user's record ended too long ago", []Idle{{Since: 5 * m, Until: 80 * m}}, []Sample{{100 * m, 0}}, 100 * m},
+		{"another user saw load", []Idle{{Since: 5 * m, Until: 90 * m}, {Since: 92 * m, Until: 92 * m, Busy: 92 * m}}, []Sample{{100 * m, 0}}, 92 * m},
+		{"the same in the other order", []Idle{{Since: 92 * m, Until: 92 * m, Busy: 92 * m}, {Since: 5 * m, Until: 90 * m}}, []Sample{{100 * m, 0}}, 92 * m},
+		{"idle before, busy now", []Idle{{Since: 5 * m, Until: 99 * m}}, []Sample{{100 * m, 50}}, -1},
 		{"no samples", []Idle{{Since: 5 * m, Until: 99 * m}}, nil, -1},
 	}
 	for _, tt := range tests {
@@ -93,13 +93,13 @@ func TestSharedDeviceCountsByOccupiedPart(t *testing.T) {
 		beside *hold
 		want   float64
 	}{
-		{"alone on it", Claim{}, nil, nil, 1},
+		{"not shared", Claim{}, nil, nil, 1},
 		{"promised memory", Claim{Share: true, Memory: 12 * GiB}, nil, nil, 0.5},
-		{"memory that it took", Claim{Share: true, Memory: MiB, Taken: 18 * GiB}, nil, nil, 0.75},
+		{"allocated memory", Claim{Share: true, Memory: MiB, Taken: 18 * GiB}, nil, nil, 0.75},
 		{"utilization a while ago", Claim{Share: true, Memory: 6 * GiB}, []int{80, 0}, nil, 0.8},
-		{"utilization by two jobs", Claim{Share: true, Memory: 6 * GiB}, []int{80}, &hold{share: true}, 0.4},
-		{"its place among the slots", Claim{Share: true, Memory: MiB, Slots: 2}, nil, nil, 0.5},
-		{"its place among another's slots", Claim{Share: true, Memory: MiB, Slots: 5}, nil, &hold{share: true, slots: 4}, 0.25},
+		{"utilization of two jobs", Claim{Share: true, Memory: 6 * GiB}, []int{80}, &hold{share: true}, 0.4},
+		{"own slots", Claim{Share: true, Memory: MiB, Slots: 2}, nil, nil, 0.5},
+		{"another job's slots", Claim{Share: true, Memory: MiB, Slots: 5}, nil, &hold{share: true, slots: 4}, 0.25},
 	} {
 		d := &device{Device: Device{Total: 24 * GiB}, claims: []Claim{tt.claim}}
 		if tt.beside != nil {

@@ -73,7 +73,7 @@ func TestEveryKeyIsParsed(t *testing.T) {
 	none := *gpu.NoHostRules()
 	none.File = "host.yaml"
 	if got, _, ok := parse("host.yaml", []byte("# nothing yet\n"), zone); !ok || !reflect.DeepEqual(got, none) {
-		t.Errorf("only comments: %v %+v", ok, got)
+		t.Errorf("only comments: got %v, %+v, want the defaults", ok, got)
 	}
 }
 
@@ -118,17 +118,17 @@ host.yaml:1:29: when: invalid day "Sat-So" (try Mon or Mon-Fri) (ignored); try 2
 		// Invalid rules are not enforced.
 		rules.File, rules.Users = "", nil
 		if none := *gpu.NoHostRules(); tt.text != "reserve: 1\nreserve: 2" && !reflect.DeepEqual(rules, none) {
-			t.Errorf("%s: %+v", tt.text, rules)
+			t.Errorf("%s: got rules %+v, want the defaults", tt.text, rules)
 		}
 	}
-	// The rest of the file is still valid.
+	// The rest of a file with unknown keys and invalid values still applies.
 	rules, _, ok := parse("host.yaml", []byte("future: 1\nreserve: x\nmax_gpus_per_job: 2\nusers: {a: {x: 1, max_gpus: 3}}"), time.UTC)
 	if !ok || rules.MaxGPUsPerJob != 2 || len(rules.Users) != 1 || *rules.Users[0].MaxGPUs != 3 {
-		t.Errorf("%v %+v", ok, rules)
+		t.Errorf("the rest of the file does not apply: %v, %+v", ok, rules)
 	}
 }
 
-// place returns a place for a file owned by this user.
+// place returns a place for a rules file of which this user is the required owner.
 func place(t *testing.T) Place {
 	t.Helper()
 	t.Setenv(Variable, "")
@@ -149,7 +149,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// look returns the result of a reader's next reading.
+// look reads the rules and returns one of them, with the warnings.
 func look(r *Reader) (reserve int, warnings string) {
 	rules, list := r.Read(os.Getuid())
 	return rules.Reserve, strings.Join(list, "\n")
@@ -159,26 +159,26 @@ func TestOnlyTrustedFilesApply(t *testing.T) {
 	tests := []struct {
 		name string
 		do   func(at *Place) error
-		want string // follows the path; "" if the file applies
+		want string // part of the warning; "" if the file applies
 	}{
-		{"as it should be", func(*Place) error { return nil }, ""},
+		{"trusted", func(*Place) error { return nil }, ""},
 		{"read-only", func(at *Place) error { return os.Chmod(at.Path, 0o444) }, ""},
-		{"group may write", func(at *Place) error { return os.Chmod(at.Path, 0o664) }, "host.yaml is writable by users other than"},
-		{"all may write the folder", func(at *Place) error { return os.Chmod(filepath.Dir(at.Path), 0o777) }, "gpurun is writable by users other than"},
-		{"another's", func(at *Place) error { at.Owner++; return nil }, "belongs to uid"},
-		{"a link", func(at *Place) error {
+		{"writable by the group", func(at *Place) error { return os.Chmod(at.Path, 0o664) }, "host.yaml is writable by users other than"},
+		{"folder writable by all users", func(at *Place) error { return os.Chmod(filepath.Dir(at.Path), 0o777) }, "gpurun is writable by users other than"},
+		{"owned by another user", func(at *Place) error { at.Owner++; return nil }, "belongs to uid"},
+		{"symbolic link", func(at *Place) error {
 			if err := os.Rename(at.Path, at.Path+"2"); err != nil {
 				return err
 			}
 			return os.Symlink(at.Path+"2", at.Path)
 		}, "host.yaml is a symbolic link"},
-		{"a folder", func(at *Place) error {
+		{"folder", func(at *Place) error {
 			if err := os.Remove(at.Path); err != nil {
 				return err
 			}
 			return os.Mkdir(at.Path, 0o755)
 		}, "host.yaml is not a regular file"},
-		{"large", func(at *Place) error { return os.Truncate(at.Path, maxSize+1) }, "host.yaml is too large: 1048577 bytes (limit 1048576)"},
+		{"too large", func(at *Place) error { return os.Truncate(at.Path, maxSize+1) }, "host.yaml is too large: 1048577 bytes (limit 1048576)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -189,12 +189,12 @@ func TestOnlyTrustedFilesApply(t *testing.T) {
 			}
 			other := filepath.Join(t.TempDir(), "other.yaml")
 			write(t, other, "reserve: 5")
-			t.Setenv(Variable, other) // applies only without any file
+			t.Setenv(Variable, other) // applies only if the host has no file
 			reserve, warnings := look(NewReader(at))
 			ignored := strings.Contains(warnings, "ignoring the rules of this host")
 			if (tt.want == "") != (reserve == 3) || (tt.want == "") == ignored || !strings.Contains(warnings, tt.want) || reserve == 5 ||
 				!strings.Contains(warnings, Variable+" is ignored: this host has "+at.Path) {
-				t.Errorf("reserve %d, %s", reserve, warnings)
+				t.Errorf("got reserve %d, warnings %q, want %q", reserve, warnings, tt.want)
 			}
 		})
 	}
@@ -203,20 +203,20 @@ func TestOnlyTrustedFilesApply(t *testing.T) {
 func TestVariableAppliesOnlyWithoutHostFile(t *testing.T) {
 	at := place(t)
 	if reserve, warnings := look(NewReader(at)); reserve != 0 || warnings != "" {
-		t.Errorf("without any file: %d %q", reserve, warnings)
+		t.Errorf("no file: got reserve %d, warnings %q", reserve, warnings)
 	}
 	other := filepath.Join(t.TempDir(), "other.yaml")
 	t.Setenv(Variable, other)
 	if reserve, warnings := look(NewReader(at)); reserve != 0 || !strings.Contains(warnings, "cannot read "+Variable+"="+other+": no such file") {
-		t.Errorf("without the file that it names: %d %q", reserve, warnings)
+		t.Errorf("variable names a missing file: got reserve %d, warnings %q", reserve, warnings)
 	}
 	write(t, other, "reserve: 5")
 	if reserve, warnings := look(NewReader(at)); reserve != 5 || warnings != "" {
-		t.Errorf("%d %q", reserve, warnings)
+		t.Errorf("variable names a file: got reserve %d, warnings %q, want 5 and none", reserve, warnings)
 	}
 	at.Path = filepath.Join(t.TempDir(), "no", "folder", "host.yaml")
 	if reserve, warnings := look(NewReader(at)); reserve != 5 || warnings != "" {
-		t.Errorf("without a folder: %d %q", reserve, warnings)
+		t.Errorf("the host's folder is missing: got reserve %d, warnings %q, want 5 and none", reserve, warnings)
 	}
 }
 
@@ -230,16 +230,16 @@ func TestChangedRulesAreReread(t *testing.T) {
 		want    string // part of the warnings
 	}{
 		{"no file", func() {}, 0, ""},
-		{"it comes", func() { write(t, at.Path, "reserve: 1") }, 1, ""},
-		{"nothing happens", func() {}, 1, ""},
-		{"it changes", func() { write(t, at.Path, "reserve: 2\nfoo: 1") }, 2, `unknown key "foo"`},
-		{"nothing happens", func() {}, 2, ""},
-		{"it breaks", func() { write(t, at.Path, "reserve: [") }, 2, "its previous rules still apply"},
-		{"it is mended", func() { write(t, at.Path, "reserve: 3") }, 3, ""},
-		{"it is emptied, or half written", func() { write(t, at.Path, "") }, 3, "is empty"},
-		{"it is mended", func() { write(t, at.Path, "reserve: 4") }, 4, ""},
-		{"its mode changes", func() { os.Chmod(at.Path, 0o666) }, 4, "its previous rules still apply"},
-		{"it goes", func() { os.Remove(at.Path) }, 0, ""},
+		{"file created", func() { write(t, at.Path, "reserve: 1") }, 1, ""},
+		{"file unchanged", func() {}, 1, ""},
+		{"file changed", func() { write(t, at.Path, "reserve: 2\nfoo: 1") }, 2, `unknown key "foo"`},
+		{"file unchanged", func() {}, 2, ""},
+		{"file broken", func() { write(t, at.Path, "reserve: [") }, 2, "its previous rules still apply"},
+		{"file fixed", func() { write(t, at.Path, "reserve: 3") }, 3, ""},
+		{"file empty or half written", func() { write(t, at.Path, "") }, 3, "is empty"},
+		{"file complete again", func() { write(t, at.Path, "reserve: 4") }, 4, ""},
+		{"mode changed", func() { os.Chmod(at.Path, 0o666) }, 4, "its previous rules still apply"},
+		{"file removed", func() { os.Remove(at.Path) }, 0, ""},
 	}
 	for _, s := range steps {
 		s.do()
@@ -250,7 +250,7 @@ func TestChangedRulesAreReread(t *testing.T) {
 	}
 }
 
-// Names, numbers and groups are resolved for the users that are looked up.
+// Keys can be the name or number of a user or group. Read resolves them for the given users.
 func TestEntriesApplyToTheirUsers(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
@@ -278,14 +278,14 @@ func TestEntriesApplyToTheirUsers(t *testing.T) {
 		t.Errorf("warnings: %s", text)
 	}
 	if again, more := r.Read(); len(more) > 0 || !reflect.DeepEqual(again.Users, rules.Users) {
-		t.Errorf("the next reading: %q, %+v", more, again.Users)
+		t.Errorf("second Read: got warnings %q, users %+v, want no warnings and the same users", more, again.Users)
 	}
 	if u := rules.User(os.Getuid(), time.Now()); u.MaxGPUs != 1 {
-		t.Errorf("uid %s may use %d", strconv.Itoa(os.Getuid()), u.MaxGPUs)
+		t.Errorf("max_gpus of uid %s is %d, want 1", strconv.Itoa(os.Getuid()), u.MaxGPUs)
 	}
 }
 
-// Hours are in the host's own time zone, whatever TZ is.
+// Hours are in the host's time zone, because a user can set TZ.
 func TestHoursAreInTheHostsTimeZone(t *testing.T) {
 	t.Setenv("TZ", "Pacific/Kiritimati")
 	at := place(t)
@@ -300,6 +300,6 @@ func TestHoursAreInTheHostsTimeZone(t *testing.T) {
 	}
 	now := time.Now()
 	if _, offset := now.In(want).Zone(); offset != func() int { _, o := now.In(rules.At.Location()).Zone(); return o }() {
-		t.Errorf("the host's zone is %s", rules.At.Location())
+		t.Errorf("got zone %s, want that of /etc/localtime", rules.At.Location())
 	}
 }

@@ -22,7 +22,7 @@ func TestGPULostAtOpenIsUsedLater(t *testing.T) {
 				t.Fatalf("got %+v, want GPU 0 and a silent GPU 1", got)
 			}
 			if r.Complete() {
-				t.Error("indices count as complete, so that CUDA may be given the wrong one")
+				t.Error("indices count as complete, so CUDA could get the wrong device")
 			}
 			if snap := full(r); snap.Err != "" || snap.Readings[0].Err != "" || snap.Readings[1].Err == "" {
 				t.Errorf("got %+v, want an error of GPU 1 alone", snap)
@@ -30,7 +30,7 @@ func TestGPULostAtOpenIsUsedLater(t *testing.T) {
 			behave(t)
 			snap := full(r)
 			if f := snap.Readings[1].Found; f == nil || f.UUID != gpu1 || f.Silent || snap.Readings[1].Free <= 0 {
-				t.Errorf("got %+v, want what GPU 1 is", snap.Readings[1])
+				t.Errorf("got %+v, want the identity of GPU 1", snap.Readings[1])
 			}
 			if got := r.Devices()[1]; got.UUID != gpu1 || got.Silent {
 				t.Errorf("got %+v, want GPU 1 by its own UUID", got)
@@ -42,8 +42,7 @@ func TestGPULostAtOpenIsUsedLater(t *testing.T) {
 	}
 }
 
-// When no device responds any more, another child initializes the driver again, with growing
-// pauses.
+// When no device responds any more, a new child initializes the driver again after a pause.
 func TestNewChildAfterAllDevicesFail(t *testing.T) {
 	behave(t)
 	now := time.Hour
@@ -81,7 +80,7 @@ func TestSingleFailingDeviceKeepsTheChild(t *testing.T) {
 	}
 }
 
-// Endless process lists use no more memory than the child's limit, and are not read again.
+// An endless process list makes the child exceed its memory limit. The next child reads no lists.
 func TestEndlessListsAreBounded(t *testing.T) {
 	if raced {
 		t.Skip("the race detector's own memory counts against the child's limit")
@@ -94,7 +93,7 @@ func TestEndlessListsAreBounded(t *testing.T) {
 		t.Errorf("got %+v, want readings without lists", snap)
 	}
 	if !strings.Contains(strings.Join(childArgs("", false), " "), "--lists=false") || !r.blind {
-		t.Error("lists are still read")
+		t.Error("process lists are still read")
 	}
 }
 
@@ -109,12 +108,12 @@ func TestChildOutOfMemoryStopsReadingLists(t *testing.T) {
 		var end tail
 		_, _ = end.Write([]byte(text))
 		if got := outOfMemory(errors.New(end.last())); got != want {
-			t.Errorf("%s: got %v", text, got)
+			t.Errorf("%q: got out of memory %v, want %v", text, got, want)
 		}
 	}
 }
 
-// A GPU that is partitioned during a run is no longer a device.
+// A GPU switched to MIG mode during a run is no longer a usable device, until it is switched back.
 func TestGPUInMIGModeIsNoDevice(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})
@@ -122,7 +121,7 @@ func TestGPUInMIGModeIsNoDevice(t *testing.T) {
 	snap := full(r)
 	want := gpu.Reading{UUID: gpu1, Err: parent, Total: -1, Free: -1, Used: -1}
 	if snap.Err != "" || len(snap.Readings) != 2 {
-		t.Fatalf("got %+v", snap)
+		t.Fatalf("got %+v, want two readings", snap)
 	}
 	for _, got := range snap.Readings {
 		if got.UUID == gpu1 && !reflect.DeepEqual(got, want) {

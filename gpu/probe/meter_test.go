@@ -10,7 +10,6 @@ import (
 	"gpurun/gpu"
 )
 
-// A script stands in for nvidia-smi and prints its output.
 func TestMeterReadsNvidiaSMI(t *testing.T) {
 	dir := t.TempDir()
 	script := `#!/bin/sh
@@ -30,11 +29,11 @@ esac
 		{1, "GPU-b", 16 * gpu.GiB, -1, []gpu.Process{by(8, -1)}}, {2, "GPU-c", -1, 0, nil},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v", got, err)
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if _, err := (&Meter{}).Read(context.Background()); err == nil {
-		t.Error("without nvidia-smi there was no error")
+		t.Error("no error without nvidia-smi")
 	}
 }
 

@@ -120,14 +120,14 @@ func TestDevicesAreInPCIOrder(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if !r.Complete() || len(r.found.Warnings) > 0 {
-		t.Errorf("got complete %t, %q", r.Complete(), r.found.Warnings)
+		t.Errorf("got complete %t, warnings %q, want complete without warnings", r.Complete(), r.found.Warnings)
 	}
 	if got, want := r.Version(), "NVML 13.580.65.06, driver 580.65.06"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// reading returns the expected reading of one GPU of the stand-in, without samples.
+// reading returns a full reading of one GPU of the stand-in.
 func reading(t *testing.T, r *reader, id gpu.UUID) gpu.Reading {
 	t.Helper()
 	before := host.Boottime()
@@ -144,14 +144,14 @@ func reading(t *testing.T, r *reader, id gpu.UUID) gpu.Reading {
 	return gpu.Reading{}
 }
 
-// percents checks the times of samples and returns their values.
+// percents checks the times of a reading's samples, removes them, and returns their values.
 func percents(t *testing.T, r *gpu.Reading) []int {
 	t.Helper()
 	var p []int
 	last := time.Duration(0)
 	for _, s := range r.Samples {
 		if s.At <= last || s.At > host.Boottime() || s.At < host.Boottime()-time.Minute {
-			t.Errorf("a sample at %v, now %v", s.At, host.Boottime())
+			t.Errorf("got a sample at %v, now is %v", s.At, host.Boottime())
 		}
 		last = s.At
 		p = append(p, s.Percent)
@@ -188,8 +188,8 @@ func TestFullReading(t *testing.T) {
 				r.Processes = noUsers(mine, gpu.Process{PID: 2147483646, UID: -1, Memory: -1}, gpu.Process{PID: 2147483644, UID: -1, Memory: 7 * gpu.MiB})
 			}},
 		{name: "no list", lines: []string{"err.procs.0=4"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Listed = false }},
-		{name: "a list longer than its room", lines: []string{"overlong.0=1"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Listed = false }},
-		{name: "a driver whose lists overrun", lines: []string{"driver=535.54.03", "crash=procs"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Listed = false }},
+		{name: "list longer than its buffer", lines: []string{"overlong.0=1"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Listed = false }},
+		{name: "driver whose lists overrun the buffer", lines: []string{"driver=535.54.03", "crash=procs"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Listed = false }},
 		{name: "no list of MPS", flags: []string{"-DNO_nvmlDeviceGetMPSComputeRunningProcesses_v3"}, lines: []string{"mps.0=5:5"}, percents: []int{0}},
 		{name: "memory unsupported", lines: []string{"err.memory.0=3", "err.memory2.0=3"}, percents: []int{0},
 			want: func(r *gpu.Reading) { r.Total, r.Free, r.Used = -1, -1, -1 }},
@@ -199,7 +199,7 @@ func TestFullReading(t *testing.T) {
 			want: func(r *gpu.Reading) { r.Used = 1000 * gpu.MiB }},
 		{name: "no memory at all", flags: []string{"-DNO_nvmlDeviceGetMemoryInfo", "-DNO_nvmlDeviceGetMemoryInfo_v2"}, percents: []int{0},
 			want: func(r *gpu.Reading) { r.Total, r.Free, r.Used = -1, -1, -1 }},
-		{name: "hardly anything else", flags: []string{"-DNO_nvmlDeviceGetName", "-DNO_nvmlDeviceGetComputeMode", "-DNO_nvmlDeviceGetUtilizationRates",
+		{name: "only memory is supported", flags: []string{"-DNO_nvmlDeviceGetName", "-DNO_nvmlDeviceGetComputeMode", "-DNO_nvmlDeviceGetUtilizationRates",
 			"-DNO_nvmlDeviceGetSamples", "-DNO_nvmlDeviceGetComputeRunningProcesses_v3"}, want: func(r *gpu.Reading) { r.Listed = false }},
 		{name: "an old driver", flags: []string{"-DOLD"}, lines: []string{"procs.0=2147483646:1024,2147483645:-1"}, percents: []int{0},
 			want: func(r *gpu.Reading) {
@@ -212,7 +212,7 @@ func TestFullReading(t *testing.T) {
 		{name: "lost between two calls", lines: []string{"err.procs.0=15"}, want: func(r *gpu.Reading) {
 			*r = gpu.Reading{UUID: gpu0, Err: "GPU is lost: it has fallen off the bus (NVML error 15)", Lost: true, Total: -1, Free: -1, Used: -1}
 		}},
-		{name: "lost, says its ECC count", lines: []string{"err.ecc.0=15"}, want: func(r *gpu.Reading) {
+		{name: "lost when ECC errors are read", lines: []string{"err.ecc.0=15"}, want: func(r *gpu.Reading) {
 			*r = gpu.Reading{UUID: gpu0, Err: "GPU is lost: it has fallen off the bus (NVML error 15)", Lost: true, Total: -1, Free: -1, Used: -1}
 		}},
 		{name: "needs a reset", lines: []string{"err.procs.0=16"}, want: func(r *gpu.Reading) {
@@ -224,10 +224,10 @@ func TestFullReading(t *testing.T) {
 			want: func(r *gpu.Reading) { r.Health = &gpu.Health{Uncorrected: -1, Remap: true} }},
 		{name: "a critical error", lines: []string{"xid=0:79"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Health = &gpu.Health{Uncorrected: -1, Xid: 79} }},
 		{name: "a contained memory error", lines: []string{"xid=0:94"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Health = &gpu.Health{Uncorrected: -1, Xid: 94} }},
-		{name: "a critical error of the application", lines: []string{"xid=0:13"}, percents: []int{0}},
+		{name: "critical error of an application", lines: []string{"xid=0:13"}, percents: []int{0}},
 		{name: "no events", flags: []string{"-DNO_nvmlEventSetCreate"}, lines: []string{"xid=0:79"}, percents: []int{0}},
 		{name: "events are refused", lines: []string{"err.register=3", "xid=0:79"}, percents: []int{0}},
-		{name: "an error newer than we are", lines: []string{"err.memory.0=77", "err.memory2.0=77"}, want: func(r *gpu.Reading) {
+		{name: "unknown error code", lines: []string{"err.memory.0=77", "err.memory2.0=77"}, want: func(r *gpu.Reading) {
 			*r = gpu.Reading{UUID: gpu0, Err: "NVML error 77", Total: -1, Free: -1, Used: -1}
 		}},
 	}
@@ -246,13 +246,14 @@ func TestFullReading(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 			if other := reading(t, r, gpu1); other.Err != "" {
-				t.Errorf("the other GPU: %+v", other)
+				t.Errorf("GPU 1 fails, too: %+v", other)
 			}
 		})
 	}
 }
 
-// A critical error is reported once, in the next full reading of its device.
+// A critical error is reported once, in the next full reading of its device. A quick reading must
+// not consume it.
 func TestCriticalErrorIsReportedOnce(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})
@@ -351,15 +352,15 @@ func TestMissingExplainsWhyThereIsNoGPU(t *testing.T) {
 		hint  string
 	}{
 		{name: "no library", lib: "libnvidia-ml-nowhere.so.1", text: "cannot open shared object file", hint: "--nvml PATH"},
-		{name: "no library at all", lib: text, text: "file too short", hint: "--nvml PATH"},
+		{name: "not a library", lib: text, text: "file too short", hint: "--nvml PATH"},
 		{name: "another library", lib: "libc.so.6", text: "missing nvmlInit_v2", hint: "--nvml PATH"},
-		{name: "lacks what is required", flags: []string{"-DNO_nvmlInit_v2"}, text: "missing nvmlInit_v2", hint: "update the driver"},
-		{name: "not loaded", lines: []string{"err.init=9"}, text: "not loaded", hint: "modprobe nvidia"},
+		{name: "required function missing", flags: []string{"-DNO_nvmlInit_v2"}, text: "missing nvmlInit_v2", hint: "update the driver"},
+		{name: "driver not loaded", lines: []string{"err.init=9"}, text: "not loaded", hint: "modprobe nvidia"},
 		{name: "mismatch", lines: []string{"err.init=18"}, text: "do not match", hint: "reboot"},
 		{name: "no permission", lines: []string{"err.init=4"}, text: "no permission", hint: "/dev/nvidiactl"},
 		{name: "container without its GPUs", lines: []string{"err.init=999"}, text: "unknown driver error", hint: "restart the container"},
-		{name: "another code", lines: []string{"err.init=77"}, text: "NVML error 77", hint: "nvidia-smi"},
-		{name: "cannot count", lines: []string{"err.count=999"}, text: "unknown driver error", hint: "nvidia-smi"},
+		{name: "unknown error code", lines: []string{"err.init=77"}, text: "NVML error 77", hint: "nvidia-smi"},
+		{name: "GPUs cannot be counted", lines: []string{"err.count=999"}, text: "unknown driver error", hint: "nvidia-smi"},
 		{name: "no GPU", lines: []string{"count=0"}, text: "it has no usable GPU", hint: "nvidia-smi -L"},
 		{name: "crashes at init", lines: []string{"crash=init"}, text: "crashed: exit status 2: SIGSEGV", hint: "nvidia-smi"},
 		{name: "hangs at init", lines: []string{"hang=init"}, text: "did not answer within 500ms", hint: "nvidia-smi"},

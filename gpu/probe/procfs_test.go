@@ -9,7 +9,8 @@ import (
 	"gpurun/gpu"
 )
 
-// procDir creates a /proc with one process, 77 of root, that has the given files open.
+// procDir creates a /proc in the PID namespace ns with one process: PID 77 of root, with the given
+// files open.
 func procDir(t *testing.T, ns string, open ...string) string {
 	t.Helper()
 	proc := t.TempDir()
@@ -47,9 +48,9 @@ func TestOwnerOfAGPUProcess(t *testing.T) {
 		pid  int
 		want gpu.Process
 	}{
-		{"seen", procDir(t, hostPIDNS), 77, known},
+		{"visible", procDir(t, hostPIDNS), 77, known},
 		{"hidden", procDir(t, hostPIDNS), 78, gpu.Process{PID: 78, UID: -1}},
-		{"another process by the same number", procDir(t, "pid:[4026532000]", "/dev/null"), 77, gpu.Process{PID: 77, UID: -1, Doubtful: true}},
+		{"another process with the same PID", procDir(t, "pid:[4026532000]", "/dev/null"), 77, gpu.Process{PID: 77, UID: -1, Doubtful: true}},
 		{"in a container, with a GPU open", procDir(t, "pid:[4026532000]", "/dev/null", "/dev/nvidia0"), 77, inside},
 	}
 	for _, tt := range tests {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gone waits for a process to end.
+// gone waits for a child to end.
 func gone(t *testing.T, c *child) {
 	t.Helper()
 	select {
@@ -37,10 +37,10 @@ func TestHangingChildIsAbandoned(t *testing.T) {
 	behave(t)
 	r.o.Deadline = 10 * time.Second
 	if snap := full(r); snap.Err != "" || len(snap.Readings) != 2 {
-		t.Errorf("after it has gone: got %+v", snap)
+		t.Errorf("after the child has ended: got %+v", snap)
 	}
 	if r.child == first {
-		t.Error("got the old child")
+		t.Error("the hung child is still used")
 	}
 }
 
@@ -97,7 +97,7 @@ func TestLostDriverNeedsNewChild(t *testing.T) {
 	gone(t, first)
 	behave(t)
 	if snap := full(r); snap.Err != "" || r.child == first {
-		t.Errorf("got %+v", snap)
+		t.Errorf("got %+v, want a reading by a new child", snap)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestContextEndsReading(t *testing.T) {
 	}
 }
 
-// A hung library must not keep the child alive after its parent has ended.
+// A hung library must not keep the child alive after its parent has closed its stdin.
 func TestChildEndsWithItsStdin(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})

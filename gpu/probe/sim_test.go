@@ -14,7 +14,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A clock has a fixed time until it is changed.
+// A clock stands still until a test sets it.
 type clock struct{ t time.Duration }
 
 func (c *clock) now() time.Duration { return c.t }
@@ -78,7 +78,7 @@ func TestInvalidSimulationsAreRefused(t *testing.T) {
 		{name: "no memory", file: "gpus: [{count: 2}]", want: "no memory given"},
 		{name: "mistyped key", file: "gpus:\n  - {memory: 1GiB, loads: []}\n", want: `line 2: unknown key "loads"`},
 		{name: "cores", file: "gpus: [{memory: 1GiB, numa: 0, cores: some}]", want: `cores: invalid list of cores "some" (try 0-7)`},
-		{name: "cores of nowhere", file: "gpus: [{memory: 1GiB, cores: 0-3}]", want: "cores needs numa"},
+		{name: "cores without numa", file: "gpus: [{memory: 1GiB, cores: 0-3}]", want: "cores needs numa"},
 		{name: "percent", file: "gpus: [{memory: 1GiB, load: [{util: 101}]}]", want: "invalid util 101"},
 		{name: "mode", file: "gpus: [{memory: 1GiB, compute_mode: shared}]", want: `"shared" is not one of`},
 		{name: "blind", file: "gpus: [{memory: 1GiB, blind: [name]}]", want: `"name" is not one of`},
@@ -108,10 +108,10 @@ func TestSimulationFileDefinesDevices(t *testing.T) {
 	b, _ := openSim(t, link)
 	other, _ := openSim(t, simFile(t, "gpus: [{memory: 24GiB, count: 2}]"))
 	if !reflect.DeepEqual(a.Devices(), b.Devices()) || a.Private() {
-		t.Errorf("got %v and %v for one file", a.Devices(), b.Devices())
+		t.Errorf("one file: got %v and %v, private %v", a.Devices(), b.Devices(), a.Private())
 	}
 	if a.Devices()[0].UUID == other.Devices()[0].UUID || a.Devices()[0].UUID == a.Devices()[1].UUID {
-		t.Errorf("got one UUID for different devices: %v, %v", a.Devices(), other.Devices())
+		t.Errorf("different devices share a UUID: %v, %v", a.Devices(), other.Devices())
 	}
 }
 
@@ -210,7 +210,7 @@ func TestPlacedJobsUseTheirMemory(t *testing.T) {
 	}
 }
 
-// A busy GPU and one with little free memory are used once their load is gone.
+// A busy GPU and one with little free memory are admitted once their load is gone.
 func TestPoolUsesSimulatedGPUsOnceFree(t *testing.T) {
 	s, c := openSim(t, simFile(t, `
 gpus:
@@ -237,8 +237,8 @@ gpus:
 	}
 }
 
-// The example in docs/reference/simulation.md is valid.
-func TestExampleInDocsIsValid(t *testing.T) {
+// The YAML examples in docs/reference/simulation.md must be valid simulations.
+func TestExamplesInDocsAreValid(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/simulation.md")
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestExampleInDocsIsValid(t *testing.T) {
 		}
 	}
 	if n < 2 {
-		t.Errorf("found %d examples", n)
+		t.Errorf("found %d examples, want at least 2", n)
 	}
 }
 
@@ -274,7 +274,7 @@ func FuzzSimulation(f *testing.F) {
 			s.Placed("u", 1, gpu.Grant{UUIDs: []gpu.UUID{s.Devices()[0].UUID}, Memory: gpu.GiB})
 			for _, r := range s.Read(context.Background(), Query{Processes: true}).Readings {
 				if r.Err == "" && r.Free >= 0 && (r.Free+r.Used != r.Total || r.Used < 0) {
-					t.Errorf("%q: %+v", text, r)
+					t.Errorf("%q: memory does not add up: %+v", text, r)
 				}
 			}
 		}

@@ -23,7 +23,7 @@ func TestSmokeRealGPU(t *testing.T) {
 		if errors.As(err, &m) {
 			t.Fatalf("no GPU here: %s\n%s", m.Text, m.Hint)
 		}
-		t.Fatalf("no GPU here: %v", err)
+		t.Fatalf("cannot open the GPUs: %v", err)
 	}
 	defer func() { _ = p.Close() }()
 	t.Logf("%s, opened in %v", p.Version(), time.Since(began).Round(time.Millisecond))

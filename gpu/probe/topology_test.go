@@ -11,7 +11,7 @@ import (
 	"gpurun/gpu"
 )
 
-// sysPCIVariable gives a test's child a folder to use instead of sysfs.
+// sysPCIVariable names a folder that a test's child uses instead of sysfs.
 const sysPCIVariable = "GPURUN_TEST_SYSPCI"
 
 func links(r *reader) map[string]gpu.Closeness {
@@ -34,14 +34,14 @@ func TestLinksBetweenGPUs(t *testing.T) {
 		lines []string
 		want  map[string]gpu.Closeness
 	}{
-		{name: "NVLink, whatever the way by PCI", lines: []string{"nvlink.0=1", "ancestor.0=1:50"}, want: both(gpu.NVLink)},
+		{name: "NVLink, whatever the PCI topology", lines: []string{"nvlink.0=1", "ancestor.0=1:50"}, want: both(gpu.NVLink)},
 		{name: "one switch", lines: []string{"ancestor.0=1:10"}, want: both(gpu.Switch)},
 		{name: "several switches", lines: []string{"ancestor.0=1:20"}, want: both(gpu.Switch)},
 		{name: "one host bridge", lines: []string{"ancestor.0=1:30"}, want: both(gpu.Node)},
 		{name: "one node", lines: []string{"ancestor.0=1:40"}, want: both(gpu.Node)},
 		{name: "different nodes", lines: []string{"ancestor.0=1:50"}, want: both(gpu.Far)},
-		{name: "not told", want: map[string]gpu.Closeness{}},
-		{name: "only one told", lines: []string{"err.ancestor=999", "nvlink.1=0"}, want: both(gpu.NVLink)},
+		{name: "topology unknown", want: map[string]gpu.Closeness{}},
+		{name: "only NVLink known", lines: []string{"err.ancestor=999", "nvlink.1=0"}, want: both(gpu.NVLink)},
 		{name: "an old driver", flags: []string{"-DOLD", "-DNO_nvmlDeviceGetP2PStatus", "-DNO_nvmlDeviceGetTopologyCommonAncestor"}, want: map[string]gpu.Closeness{}},
 		{name: "in MIG mode", lines: []string{"nvlink.0=1", "mig.0=3"}, want: map[string]gpu.Closeness{}},
 	}
@@ -55,12 +55,12 @@ func TestLinksBetweenGPUs(t *testing.T) {
 	}
 }
 
-// A GPU that responds later reports its connections to the others then.
+// A GPU that is silent at Open reports its connections once it responds.
 func TestSilentDeviceReportsLinksLater(t *testing.T) {
 	behave(t, "nvlink.0=1", "err.uuid.1=999")
 	r := open(t, Options{Library: standIn(t)})
 	if got := links(r); len(got) != 0 {
-		t.Errorf("got %v of a silent device", got)
+		t.Errorf("got links %v of a silent device", got)
 	}
 	behave(t, "nvlink.0=1")
 	full(r)
@@ -96,7 +96,7 @@ func TestNUMANodesAreRead(t *testing.T) {
 	behave(t, "mig.0=1")
 	for _, d := range open(t, Options{Library: standIn(t)}).Devices() {
 		if d.MIG && (d.NUMA != "1" || d.Cores != "16-31") {
-			t.Errorf("an instance is on node %q, cores %q, unlike its GPU", d.NUMA, d.Cores)
+			t.Errorf("a MIG instance is on node %q, cores %q, want those of its GPU", d.NUMA, d.Cores)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func holdChild(args []string) error {
 	h := Open(strings.Split(args[0], ":"))
 	var others []gpu.Claim
 	err := errDoubt
-	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // on a busy machine, as any run does
+	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // on a busy machine, a reading may be incomplete
 		others, _, err = h.Claim(context.Background(), Subject{UniID: "uni-" + args[1], Job: args[1], Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 5 * gpu.GiB}})
 	}
 	if err != nil {
@@ -163,12 +163,12 @@ func TestClaimLivesWithItsHolder(t *testing.T) {
 	a.Process.Kill()
 	a.Wait()
 	if claims, _ := others(t, root); len(claims) > 0 {
-		t.Errorf("after its holder's death: %+v", claims)
+		t.Errorf("the claim outlives its holder: %+v", claims)
 	}
 	left := files(t, root)
 	Open([]string{root})
 	if after := files(t, root); len(left) != 1 || len(after) != 0 {
-		t.Errorf("a dead holder left %q, then %q", left, after)
+		t.Errorf("dead holder's files: %q, after Open %q, want one, then none", left, after)
 	}
 }
 
@@ -196,21 +196,21 @@ func TestHolderReleasesItsClaims(t *testing.T) {
 	}
 	got, _, err := h.Claim(ctx, Subject{UniID: "uni-2", Job: "c", Grant: g})
 	if err != nil || !slices.Equal(jobs(got), []string{"b"}) {
-		t.Errorf("the third claim sees %+v, %v", got, err)
+		t.Errorf("the third claim sees %+v, %v, want b", got, err)
 	}
 	h.Release("uni-2")
 	h.Release("unknown")
 	if got, _ := others(t, root); !slices.Equal(jobs(got), []string{"b"}) {
-		t.Errorf("another reader in the first holder's process sees %+v", got)
+		t.Errorf("after release, a reader in the holder's process sees %+v, want b", got)
 	}
 	b.end(t)
 	h.Close()
 	if left := files(t, root); len(left) != 1 { // b ended without releasing
-		t.Errorf("left over: %q", left)
+		t.Errorf("leftover files: %q, want only b's", left)
 	}
 }
 
-// A claim has its job's slots; claims of earlier versions do not.
+// A claim includes its job's slots. Claims of earlier versions have none.
 func TestClaimHasSlots(t *testing.T) {
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB, Share: true, Slots: 2}
 	body, err := encode(newContent(Subject{UniID: "u", Job: "a", Grant: g}), 0)
@@ -229,7 +229,7 @@ func TestClaimHasSlots(t *testing.T) {
 	}
 }
 
-// A gpurun inside a job of another gpurun may use that job's devices.
+// A gpurun inside a job may use that job's devices.
 func TestJobsOwnClaimIsIgnored(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"outer", "other"} {
@@ -237,7 +237,7 @@ func TestJobsOwnClaimIsIgnored(t *testing.T) {
 	}
 	t.Setenv(AttemptVariable, "uni-outer")
 	if got, _ := others(t, root); !slices.Equal(jobs(got), []string{"other"}) {
-		t.Errorf("within a job the claims are %+v", got)
+		t.Errorf("within job outer, the claims are %+v, want only other", got)
 	}
 }
 
@@ -253,13 +253,13 @@ func TestRemovedClaimIsPublishedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := h.Keep(); len(w) > 0 || len(files(t, root)) != 1 {
-		t.Errorf("Keep warns %q and leaves %q", w, files(t, root))
+		t.Errorf("after Keep: warnings %q, files %q, want none and one", w, files(t, root))
 	}
 	if err := os.RemoveAll(filepath.Dir(files(t, root)[0])); err != nil {
 		t.Fatal(err)
 	}
 	if _, w, err := h.Claim(context.Background(), Subject{UniID: "uni-2", Job: "b", Grant: g}); err != nil || len(w) > 0 || len(files(t, root)) != 2 {
-		t.Errorf("Claim in a folder that was removed: %q, %v, leaves %q", w, err, files(t, root))
+		t.Errorf("Claim after the folder was removed: warnings %q, %v, files %q, want none and two", w, err, files(t, root))
 	}
 }
 
@@ -277,15 +277,15 @@ func TestClaimsFallBackToPrivateRoot(t *testing.T) {
 	for i, name := range []string{"a", "b"} {
 		_, warnings, err := h.Claim(context.Background(), Subject{UniID: name, Job: name, Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		if err != nil || len(warnings) != 1-i {
-			t.Errorf("claim %s: %q, %v; want one warning in all", name, warnings, err)
+			t.Errorf("claim %s: warnings %q, %v; want a warning for the first only", name, warnings, err)
 		}
 	}
 	if got := files(t, filepath.Join(state, "claims")); len(got) != 2 {
-		t.Errorf("the state folder holds %q; %v", got, other)
+		t.Errorf("the state folder contains %q, want 2 claims; reader %v", got, other)
 	}
 	nowhere := Open(roots[:1])
 	if _, _, err := nowhere.Claim(context.Background(), Subject{UniID: "c", Job: "c", Grant: gpu.Grant{}}); err == nil || !strings.Contains(err.Error(), root) {
-		t.Errorf("a claim that can be published nowhere: %v", err)
+		t.Errorf("no writable root: got %v, want an error that names %s", err, root)
 	}
 }
 
@@ -295,8 +295,8 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// In a file locked by its owner, the claim must never block a reader, and counts only if it
-		// is this user's and alive.
+		// Although the file is locked, the claim counts only if it is this user's and its process
+		// exists.
 		path := filepath.Join(t.TempDir(), "a.claim")
 		must(t, os.WriteFile(path, b, 0o644))
 		flocked(t, path)
@@ -304,7 +304,7 @@ func FuzzParse(f *testing.F) {
 		must(t, err)
 		defer d.Close()
 		if c, err := open(d, "a.claim", os.Getuid(), parse); err == nil && (c.UID != os.Getuid() || c.ino == 0 || c.exists() != nil) {
-			t.Errorf("%q counts: %+v", b, c)
+			t.Errorf("invalid claim %q counts: %+v", b, c)
 		}
 		c, err := parse(b)
 		if err != nil {
@@ -313,14 +313,14 @@ func FuzzParse(f *testing.F) {
 		seen := map[gpu.UUID]bool{}
 		for _, cl := range c.claims("x") {
 			if seen[cl.UUID] || cl.Memory < 0 || cl.Memory > maxMemory || len(cl.Job) > maxText || cl.PID < 0 {
-				t.Errorf("claim %+v of %q", cl, b)
+				t.Errorf("value out of bounds in %+v from %q", cl, b)
 			}
 			seen[cl.UUID] = true
 		}
 	})
 }
 
-// A claim has its attempt's cores, memory and expected end; invalid values are ignored.
+// A claim includes its attempt's cores, memory and expected end. Invalid values are ignored.
 func TestClaimHasCoresAndMemory(t *testing.T) {
 	ends := time.Date(2026, 3, 1, 14, 0, 0, 0, time.UTC)
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Background: true, Since: ends.Add(-time.Hour), HostResources: gpu.HostResources{CPUs: 4, RAM: 8 * gpu.GiB, Ends: ends}}
@@ -336,11 +336,11 @@ func TestClaimHasCoresAndMemory(t *testing.T) {
 		return c.claims("me")[0]
 	}
 	if c := read(newContent(Subject{UniID: "u", Job: "j", Grant: g})); c.HostResources != g.HostResources || !c.Background || !c.Since.Equal(g.Since) {
-		t.Errorf("read %+v", c)
+		t.Errorf("read %+v, want %+v", c, g)
 	}
 	bad := newContent(Subject{UniID: "u", Job: "j", Grant: g})
 	bad.CPUs, bad.RAM, bad.Ends = -1, -5, nil
 	if c := read(bad); c.HostResources != (gpu.HostResources{}) {
-		t.Errorf("read %+v", c.HostResources)
+		t.Errorf("read %+v from invalid values, want none", c.HostResources)
 	}
 }

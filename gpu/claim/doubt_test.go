@@ -34,7 +34,7 @@ func manyChild(args []string) error {
 	return nil
 }
 
-// An honest user may hold hundreds of claims, and every one counts.
+// Every one of a user's claims counts, even if there are hundreds.
 func TestHundredsOfClaimsAllCount(t *testing.T) {
 	root := sharedRoot(t)
 	uid := -1
@@ -43,11 +43,11 @@ func TestHundredsOfClaimsAllCount(t *testing.T) {
 	}
 	c := start(t, uid, "many", root, "300")
 	claims, warnings, doubt := NewReader([]string{root}).look(t.Context())
-	for deadline := time.Now().Add(time.Minute); doubt && time.Now().Before(deadline); { // a busy machine may take longer than a reading may
+	for deadline := time.Now().Add(time.Minute); doubt && time.Now().Before(deadline); { // on a busy machine, a reading may be incomplete
 		claims, warnings, doubt = NewReader([]string{root}).look(t.Context())
 	}
 	if len(claims) != 300 || len(warnings) > 0 || doubt {
-		t.Errorf("%d claims, %q", len(claims), warnings)
+		t.Errorf("%d claims, warnings %q, doubt %v, want 300", len(claims), warnings, doubt)
 	}
 	c.end(t)
 }
@@ -69,7 +69,7 @@ func TestHardLinkedClaimCountsOnce(t *testing.T) {
 	c.end(t)
 }
 
-// Folders that do not belong to the user in their name must not hide any claims.
+// Folders that do not belong to the user in their name must not hide claims in other folders.
 func TestForeignFoldersHideNoClaims(t *testing.T) {
 	root := sharedRoot(t)
 	for i := range 3 * maxFolders {
@@ -81,22 +81,22 @@ func TestForeignFoldersHideNoClaims(t *testing.T) {
 	var got []gpu.Claim
 	var warnings []string
 	err := errDoubt
-	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // a busy machine cannot read this many in time
+	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // a busy machine may not read this many in time
 		var more []string
 		got, more, err = h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		warnings = append(warnings, more...)
 	}
-	// A busy machine also warns that it could not list all names in time.
+	// On a busy machine, there is also a warning that not all names were listed in time.
 	all := slices.Clone(warnings)
 	warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasSuffix(w, "has too many entries: not all were read") })
 	if err != nil || !slices.Equal(jobs(got), []string{"a"}) || len(warnings) == 0 || len(warnings) > maxNamed+1 {
-		t.Errorf("the other holder said %q; claims %+v, %v, warnings %q", c.first, got, err, all)
+		t.Errorf("the other holder printed %q; claims %+v, %v, warnings %q", c.first, got, err, all)
 	}
 	c.end(t)
 }
 
-// If this process lacks a resource for reading claims, doubt lasts as long as the lack, and a
-// warning names a fix.
+// If this process lacks a resource for reading claims, there is doubt until the resource is
+// available, and a warning names a fix.
 func TestOwnReadErrorPreventsStarts(t *testing.T) {
 	root := t.TempDir()
 	c := start(t, -1, "hold", root, "a")
@@ -108,7 +108,7 @@ func TestOwnReadErrorPreventsStarts(t *testing.T) {
 	taken := sharedRoot(t)
 	must(t, os.Mkdir(filepath.Join(taken, fmt.Sprint(prefix, os.Getuid())), 0o700))
 	low := unix.Rlimit{Cur: 64, Max: was.Max}
-	h.published = func() { // the claim is published, and no descriptor is left
+	h.published = func() { // after the claim is published, use up all descriptors
 		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
 		for {
 			f, err := os.Open(os.DevNull)
@@ -127,21 +127,21 @@ func TestOwnReadErrorPreventsStarts(t *testing.T) {
 		}
 		fill = nil
 		if !errors.Is(err, errDoubt) || i == 0 && !strings.Contains(strings.Join(warnings, "\n"), "raise ulimit -n") {
-			t.Errorf("claim %d: %v, %q", i, err, warnings)
+			t.Errorf("claim %d: %v, warnings %q, want doubt, at first with a fix", i, err, warnings)
 		}
 	}
 	if dirs, _ := os.ReadDir(taken); len(dirs) != 1 {
-		t.Errorf("without descriptors it makes folders: %v", dirs)
+		t.Errorf("without descriptors, ownFolder created folders: %v", dirs)
 	}
 	h.published = nil
 	if got, _, err := h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || !slices.Equal(jobs(got), []string{"a"}) {
-		t.Errorf("with descriptors again: %+v, %v", got, err)
+		t.Errorf("with descriptors again: %+v, %v, want a", got, err)
 	}
 	c.end(t)
 }
 
-// Doubt caused by another user ends after one reading. After that, all devices count as that user's
-// while one of their processes holds a lock there.
+// Doubt caused by another user ends after one reading. After that, all devices count as claimed by
+// that user while one of their processes holds a lock there.
 func TestDoubtIsBounded(t *testing.T) {
 	root := sharedRoot(t)
 	uid := os.Getuid()
@@ -151,23 +151,23 @@ func TestDoubtIsBounded(t *testing.T) {
 	c := start(t, map[bool]int{true: uid, false: -1}[os.Getuid() == 0], "many", root, "2")
 	r := NewReader([]string{root})
 	if claims, _, doubt := r.look(context.Background()); len(claims) != 2 || doubt {
-		t.Fatalf("%+v, %v", claims, doubt)
+		t.Fatalf("claims %+v, doubt %v, want two claims", claims, doubt)
 	}
 	fill(t, filepath.Join(root, fmt.Sprint(prefix, uid)), maxNames)
 	if _, _, doubt := r.look(context.Background()); !doubt {
-		t.Error("no doubt although there is more than is read")
+		t.Error("no doubt although not all files were read")
 	}
 	claims, _, doubt := r.look(context.Background())
 	if doubt || !slices.ContainsFunc(claims, func(c gpu.Claim) bool { return c.UUID == gpu.Every && c.UID == uid && !c.Share }) {
-		t.Errorf("then: %+v, %v", claims, doubt)
+		t.Errorf("second reading: claims %+v, doubt %v, want a claim on all devices", claims, doubt)
 	}
 	c.end(t)
 	if claims, _, doubt := r.look(context.Background()); doubt || len(claims) != 0 {
-		t.Errorf("after the end of what they held: %+v, %v", claims, doubt)
+		t.Errorf("after the holder ended: claims %+v, doubt %v, want none", claims, doubt)
 	}
 }
 
-// fill creates claims that no process holds in a folder.
+// fill creates n claims in a folder that no process holds.
 func fill(t *testing.T, dir string, n int) {
 	t.Helper()
 	for i := range n {
@@ -196,14 +196,14 @@ func TestOwnRunsSeeEachOther(t *testing.T) {
 		h := Open(Roots(root, filepath.Join(dir, "state2")))
 		got, _, err := h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		if err != nil || !slices.Equal(jobs(got), []string{"a"}) {
-			t.Errorf("runtime folder %q: %+v, %v", runtime, got, err)
+			t.Errorf("runtime folder %q: claims %+v, %v, want a", runtime, got, err)
 		}
 		h.Close()
 		c.end(t)
 	}
 }
 
-// A reading that never reaches a live claim must not miss it: all devices count as claimed.
+// If a folder with a live claim cannot be read, all devices count as claimed.
 func TestUnreadFolderBlocksAllDevices(t *testing.T) {
 	root := t.TempDir()
 	c := start(t, -1, "hold", root, "a")
@@ -218,13 +218,13 @@ func TestUnreadFolderBlocksAllDevices(t *testing.T) {
 		got, _, err = h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 	}
 	if err != nil || len(got) != 1 || got[0].UUID != gpu.Every || got[0].UID != os.Getuid() {
-		t.Errorf("claims %+v, %v", got, err)
+		t.Errorf("claims %+v, %v, want one on all devices", got, err)
 	}
 	c.end(t)
 }
 
-// Files without a holder are read once, until their folder changes. A file that its holder has not
-// locked yet must be read again, however long that takes.
+// Files without a holder are not read again until their folder changes. A file that its holder has
+// not published yet must be read again, however long the holder takes.
 func TestDeadFilesAreReadOnce(t *testing.T) {
 	root := t.TempDir()
 	dir := userFolder(t, root, os.Getuid(), os.Getuid())
@@ -233,13 +233,13 @@ func TestDeadFilesAreReadOnce(t *testing.T) {
 	path := mustEval(t, dir)
 	for began := time.Now(); ; {
 		if got, w := others(t, root); len(got)+len(w) > 0 {
-			t.Fatalf("%+v, %q", got, w)
+			t.Fatalf("claims %+v, warnings %q, want none", got, w)
 		}
 		if l, ok := listings.Load(path); ok && l.(folderListing).ctime != 0 && slices.Equal(l.(folderListing).names, []string{"late.claim"}) {
 			break
 		}
 		if time.Since(began) > time.Minute {
-			t.Fatal("dead files are looked at again and again")
+			t.Fatal("after a minute, dead files are still read each time")
 		}
 	}
 	listings.Delete(path)
@@ -247,7 +247,7 @@ func TestDeadFilesAreReadOnce(t *testing.T) {
 	cancel()
 	new(view).read(ctx, folder{path: path, uid: os.Getuid(), most: maxNames})
 	if l, _ := listings.Load(path); l.(folderListing).ctime != 0 {
-		t.Errorf("what was cut short holds: %+v", l)
+		t.Errorf("an incomplete listing is cached: %+v", l)
 	}
 	late := newContent(Subject{UniID: "late", Job: "late", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 	late.PIDNS = "elsewhere"
@@ -257,11 +257,11 @@ func TestDeadFilesAreReadOnce(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "late.claim"), 0o644))
 	must(t, os.WriteFile(filepath.Join(dir, "late.claim"), body, 0o644))
 	if got, w := others(t, root); !slices.Equal(jobs(got), []string{"late"}) || len(w) > 0 {
-		t.Errorf("the late one: %+v, %q", got, w)
+		t.Errorf("claim published late: claims %+v, warnings %q", got, w)
 	}
 	c := start(t, -1, "hold", root, "next")
 	if got, w := others(t, root); !slices.Equal(jobs(got), []string{"late", "next"}) || len(w) > 0 {
-		t.Errorf("and the next: %+v, %q", got, w)
+		t.Errorf("next claim: claims %+v, warnings %q", got, w)
 	}
 	c.end(t)
 }

@@ -13,8 +13,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A user may mount a file system that never responds over their folder. It must not block other
-// runs: the reading ends, with the claims of all other users.
+// A user may mount a file system that never responds over their folder. Readings of the claims must
+// still end.
 func TestSilentFileSystemDoesNotBlockReaders(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
@@ -40,12 +40,12 @@ func TestSilentFileSystemDoesNotBlockReaders(t *testing.T) {
 	}
 	unmount()
 	if hung {
-		t.Error("the reading does not end")
+		t.Error("the reading does not end within a minute")
 	}
 }
 
-// A user may mount a failing file system over a single file. This is not a lack of this process,
-// which would cause endless doubt.
+// A read error is this process's own, and causes doubt without end, unless a user has mounted
+// another file system over the file.
 func TestFailingFileOfAnotherCausesBoundedDoubt(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "x"+suffix)
@@ -81,7 +81,7 @@ func mountSilent(t *testing.T, path string, mode int) (unmount func()) {
 		t.Skip("cannot mount: ", err)
 	}
 	return func() {
-		unix.Close(fuse) // ends waiting requests
+		unix.Close(fuse) // makes pending requests fail
 		_ = unix.Unmount(path, unix.MNT_DETACH)
 	}
 }

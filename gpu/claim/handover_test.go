@@ -15,8 +15,8 @@ import (
 	"gpurun/gpu"
 )
 
-// rivalChild claims GPU-0 below args[0] repeatedly without a pause, until it can keep the claim or
-// stdin closes, and prints the number of attempts.
+// rivalChild claims GPU-0 below args[0] again and again, without a pause, until no other claim is in
+// the way or stdin closes. It prints the outcome and the number of tries.
 func rivalChild(args []string) error {
 	var enough atomic.Bool
 	go func() {
@@ -43,8 +43,8 @@ func rivalChild(args []string) error {
 	}
 }
 
-// In hundreds of hand-overs, no other run gets the device or makes this run withdraw. Once it
-// releases the device, others can have it.
+// In hundreds of hand-overs, no rival gets the device or makes this run withdraw. Once this run
+// releases the device, a rival gets it.
 func TestHandOverIsNeverLost(t *testing.T) {
 	const handOvers = 300
 	root := sharedRoot(t)
@@ -76,21 +76,22 @@ func TestHandOverIsNeverLost(t *testing.T) {
 		}
 		h.Release(last)
 	}
-	t.Logf("%d hand-overs, rivals were there in %d of them; the longest claim took %v", handOvers, disputed, longest)
+	t.Logf("%d hand-overs, %d with a rival claim; the longest claim took %v", handOvers, disputed, longest)
 	for _, r := range rivals[1:] {
 		r.in.Close()
 		if line, _ := r.said.ReadString('\n'); !strings.HasPrefix(line, "kept out") {
-			t.Errorf("a rival %s", line)
+			t.Errorf("a rival printed %q, want that it was kept out", line)
 		}
 	}
 	h.HandOver(strconv.Itoa(handOvers))
 	h.Release(strconv.Itoa(handOvers))
 	if line, _ := rivals[0].said.ReadString('\n'); !strings.HasPrefix(line, "got in") {
-		t.Errorf("once nothing was held, a rival %s", line)
+		t.Errorf("after the release, the rival printed %q, want that it got in", line)
 	}
 }
 
-// A legitimate holder of the device that does not withdraw in time is reported to the caller.
+// A rival that does not withdraw in time is reported to the caller. Only a claim that does not share
+// waits for rivals.
 func TestHandOverReportsLegitimateHolder(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
@@ -107,13 +108,13 @@ func TestHandOverReportsLegitimateHolder(t *testing.T) {
 		began := time.Now()
 		got, _, err := h.Claim(ctx, Subject{UniID: "2", Job: "second", Grant: g})
 		if err != nil || !slices.Equal(jobs(got), []string{"stubborn"}) {
-			t.Errorf("share %v: %+v, %v", share, got, err)
+			t.Errorf("share %v: claims %+v, %v, want stubborn", share, got, err)
 		}
 		took[share] = time.Since(began)
 		h.Release("2")
 	}
 	if took[false] < settleFor || took[true] > took[false]/2 {
-		t.Errorf("the claims took %v; only the one that does not share waits", took)
+		t.Errorf("claims took (by share) %v; only the one that does not share may wait, for %v", took, settleFor)
 	}
 }
 
@@ -146,18 +147,18 @@ func TestGiveReleasesOnlyTheGivenDevices(t *testing.T) {
 	}
 	for i, s := range steps {
 		if left := s.do(); left != s.left {
-			t.Errorf("step %d: left is %v", i, left)
+			t.Errorf("step %d: Give returned %v, want %v", i, left, s.left)
 		}
 		if got := seen(); got != s.want {
-			t.Errorf("step %d: claimed are %q, want %q", i, got, s.want)
+			t.Errorf("step %d: claimed devices %q, want %q", i, got, s.want)
 		}
 	}
 	if left := files(t, root); len(left) > 0 {
-		t.Errorf("left over: %q", left)
+		t.Errorf("leftover files: %q", left)
 	}
 }
 
-// othersChild prints the claims below args[0] on each request.
+// othersChild prints the devices claimed below args[0] for each line on stdin.
 func othersChild(args []string) error {
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -174,7 +175,7 @@ func othersChild(args []string) error {
 	return nil
 }
 
-// A claim released while it is being republished is gone.
+// A claim that is released while Keep rewrites it must be gone.
 func TestReleaseDuringRepublishEndsTheClaim(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
@@ -194,6 +195,6 @@ func TestReleaseDuringRepublishEndsTheClaim(t *testing.T) {
 		<-done
 	}
 	if left := files(t, root); len(left) > 0 {
-		t.Errorf("left over: %q", left)
+		t.Errorf("leftover files: %q", left)
 	}
 }

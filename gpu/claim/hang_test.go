@@ -14,8 +14,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A hanging folder is waited for once, and nothing starts that time, because its user's claims are
-// unknown. From then on it is skipped.
+// A reading waits for a hanging folder only once. Nothing starts that time, because the folder's
+// claims are unknown. Later readings skip the folder until it responds.
 func TestHangingFolderIsWaitedForOnce(t *testing.T) {
 	root := t.TempDir()
 	start(t, -1, "hold", root, "honest")
@@ -32,19 +32,19 @@ func TestHangingFolderIsWaitedForOnce(t *testing.T) {
 	ctx, g := context.Background(), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
 	_, warnings, err := h.Claim(ctx, Subject{UniID: "u1", Job: "first", Grant: g})
 	if !errors.Is(err, errDoubt) || len(warnings) != 1 || !strings.Contains(warnings[0], "does not answer") {
-		t.Errorf("the first claim: %q, %v", warnings, err)
+		t.Errorf("first claim: warnings %q, %v, want doubt and one warning", warnings, err)
 	}
 	if n := len(files(t, root)); n != 1 {
-		t.Errorf("after the refusal there are %d claims, want the honest one", n)
+		t.Errorf("after the refusal there are %d claims, want only the honest one", n)
 	}
 	got, warnings, err := h.Claim(ctx, Subject{UniID: "u2", Job: "second", Grant: g})
 	if err != nil || !slices.Equal(jobs(got), []string{"honest"}) || len(warnings) > 0 || waited.Load() != 1 {
-		t.Errorf("the second: %+v, %q, %v; the folder was entered %d times", got, warnings, err, waited.Load())
+		t.Errorf("second claim: %+v, warnings %q, %v; entered the folder %d times, want once", got, warnings, err, waited.Load())
 	}
 	close(thaw)
 	for deadline := time.Now().Add(time.Minute); h.hung(filepath.Join(mustEval(t, root), filepath.Base(slow)), 0); {
 		if time.Now().After(deadline) {
-			t.Fatal("the folder answers again but is still left out")
+			t.Fatal("the folder responds again but is still skipped")
 		}
 	}
 }
@@ -56,7 +56,7 @@ func mustEval(t *testing.T, path string) string {
 	return real
 }
 
-// The limit does not include time during which the process was stopped.
+// Without a stop of the process, the limit is exactly readLimit.
 func TestLimitCountsRunningTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := limited(context.Background())
@@ -64,12 +64,12 @@ func TestLimitCountsRunningTime(t *testing.T) {
 		began := time.Now()
 		<-ctx.Done()
 		if d := time.Since(began); d != readLimit {
-			t.Errorf("the limit came after %v, want %v", d, readLimit)
+			t.Errorf("canceled after %v, want %v", d, readLimit)
 		}
 	})
 }
 
-// If a folder triggers a panic, its claims are in doubt, but the process survives.
+// If reading a folder panics, its claims are in doubt, but the process survives.
 func TestPanicInAReadingCausesDoubt(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
@@ -77,10 +77,10 @@ func TestPanicInAReadingCausesDoubt(t *testing.T) {
 	h.entered = func(string) { panic("a bug") }
 	_, warnings, err := h.Claim(context.Background(), Subject{UniID: "uni", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 	if !errors.Is(err, errDoubt) || len(warnings) != 1 || !strings.Contains(warnings[0], "internal error: a bug") {
-		t.Errorf("Claim: %v, %q; want it in doubt and one warning", err, warnings)
+		t.Errorf("Claim: %v, warnings %q; want doubt and one warning", err, warnings)
 	}
 	h.entered = nil
 	if _, _, err := h.Claim(context.Background(), Subject{UniID: "uni", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil {
-		t.Errorf("Claim without the bug: %v", err)
+		t.Errorf("Claim without the panic: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"gpurun/gpu"
 )
 
-// nobodys are uids that need no account. Their files belong to another user.
+// These uids of other users need no account.
 const (
 	mallory = 61001
 	alice   = 61002
@@ -35,11 +35,11 @@ func leaseChild(args []string) error {
 	return nil
 }
 
-// A user may create any of these in their folder. None may count, delay a reader for long, or hide
-// another user's claim. Each causes a warning.
+// nasty contains what a user may create in or next to their folder. None of it may count, delay a
+// reader for long, or hide another user's claim. If want is set, a warning must contain it.
 var nasty = map[string]struct {
 	make func(t *testing.T, root, dir string)
-	want string // part of a warning
+	want string // part of a warning; "" for no warning
 }{
 	"fifo": {func(t *testing.T, root, dir string) {
 		must(t, unix.Mkfifo(filepath.Join(dir, "a.claim"), 0o644))
@@ -70,7 +70,7 @@ var nasty = map[string]struct {
 		must(t, os.Chown(path, mallory, mallory))
 		must(t, os.Link(path, filepath.Join(dir, "b.claim")))
 	}, ""},
-	"another's file": {func(t *testing.T, root, dir string) {
+	"another user's file": {func(t *testing.T, root, dir string) {
 		must(t, os.WriteFile(filepath.Join(dir, "a.claim"), nil, 0o644))
 		must(t, os.Chown(filepath.Join(dir, "a.claim"), alice, alice))
 	}, "a.claim: it belongs to uid 61002"},
@@ -84,31 +84,31 @@ var nasty = map[string]struct {
 	"garbage": {func(t *testing.T, root, dir string) {
 		garbage(t, filepath.Join(dir, "a.claim"), `{"version":1,"pid":`)
 	}, "a.claim: not a claim"},
-	"forged for another uid": {func(t *testing.T, root, dir string) {
+	"for another uid": {func(t *testing.T, root, dir string) {
 		garbage(t, filepath.Join(dir, "a.claim"),
 			fmt.Sprintf(`{"version":1,"uid":%d,"pid":%d,"uni_id":"u","devices":[{"uuid":"GPU-0"}]}`, alice, os.Getpid()))
 	}, "a.claim: it claims for uid 61002 but belongs to uid 61001"},
-	"of another's process": {func(t *testing.T, root, dir string) {
+	"for another user's process": {func(t *testing.T, root, dir string) {
 		me := self()
 		garbage(t, filepath.Join(dir, "a.claim"),
 			fmt.Sprintf(`{"version":1,"uid":%d,"boot_id":%q,"pid_ns":%q,"pid":%d,"pid_start":%d,"uni_id":"u","devices":[{"uuid":"GPU-0"}]}`,
 				mallory, me.BootID, me.PIDNS, me.PID, me.Start))
 	}, "which belongs to another user"},
-	"folder of somebody else, closed": {func(t *testing.T, root, dir string) {
+	"unreadable folder of another user": {func(t *testing.T, root, dir string) {
 		must(t, os.Chmod(userFolder(t, root, 61009, mallory), 0o700))
 	}, "gpurun-61009: it belongs to uid 61001"},
-	"own folder, closed": {func(t *testing.T, root, dir string) {
+	"unreadable own folder": {func(t *testing.T, root, dir string) {
 		must(t, os.Chmod(dir, 0o700))
 	}, ""},
 	"more files than are read": {func(t *testing.T, root, dir string) {
 		fill(t, dir, maxNames+1000)
 	}, "too many files"},
-	"no claim": {func(t *testing.T, root, dir string) {
+	"not a claim": {func(t *testing.T, root, dir string) {
 		must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
 	}, "contains an unexpected file: notes.txt"},
 }
 
-// quickest returns a folder in which creating many files is fast.
+// quickest returns a folder in which many files can be created quickly.
 func quickest() string {
 	const shm = "/dev/shm"
 	if unix.Access(shm, unix.W_OK|unix.X_OK) == nil {
@@ -124,7 +124,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// garbage creates and locks a file of mallory's with this content.
+// garbage creates and locks a file that belongs to mallory.
 func garbage(t *testing.T, path, content string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte(content), 0o644))
@@ -163,11 +163,11 @@ func TestNastyFoldersAreIgnoredWithAWarning(t *testing.T) {
 			}
 			claims, warnings := others(t, root)
 			if got := jobs(claims); !slices.Equal(got, []string{"honest"}) {
-				t.Errorf("claims of %q, want honest alone", got)
+				t.Errorf("claims of %q, want only honest", got)
 			}
 			all := strings.Join(warnings, "\n")
 			if name == "more files than are read" && strings.Contains(all, "does not answer") {
-				return // a busy machine cannot list them in time
+				return // a busy machine may not list the files in time
 			}
 			if !strings.Contains(all, tt.want) || tt.want == "" && all != "" || len(warnings) > maxNamed+3 {
 				t.Errorf("warnings:\n%s\nwant: %s", all, tt.want)
@@ -186,7 +186,7 @@ func TestEachWarningIsGivenOnce(t *testing.T) {
 		t.Errorf("warnings %q, want one", w)
 	}
 	if _, w := r.Others(context.Background()); len(w) != 0 {
-		t.Errorf("then %q, want none", w)
+		t.Errorf("second reading: warnings %q, want none", w)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestWriteLeaseDoesNotDelayReaders(t *testing.T) {
 	l.end(t)
 }
 
-// With fs.protected_regular=2, not even root can open others' files in a sticky folder with
+// With fs.protected_regular=2, even root cannot open another user's file in a sticky folder with
 // O_CREAT.
 func TestProtectedRegularDoesNotPreventClaims(t *testing.T) {
 	const sysctl = "/proc/sys/fs/protected_regular"
@@ -226,7 +226,7 @@ func TestProtectedRegularDoesNotPreventClaims(t *testing.T) {
 	m.end(t)
 }
 
-// A user who cannot create their folder must still see their own runs.
+// Runs of a user who cannot create a folder below the root must still see each other.
 func TestUserWithoutFolderSeesOwnRuns(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
@@ -241,11 +241,11 @@ func TestUserWithoutFolderSeesOwnRuns(t *testing.T) {
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
 	if got, _, err := h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || len(got) > 0 {
-		t.Errorf("root's claim: %+v, %v", got, err)
+		t.Errorf("root's claim: %+v, %v, want no other claims", got, err)
 	}
 }
 
-// If another user takes the name of a user's folder, that user's claims must still be visible.
+// A user's claims must be visible even if another user has taken the name of the user's folder.
 func TestTakenFolderNameHidesNoClaims(t *testing.T) {
 	root := sharedRoot(t)
 	must(t, os.Chown(userFolder(t, root, alice, mallory), mallory, mallory))
@@ -259,7 +259,7 @@ func TestTakenFolderNameHidesNoClaims(t *testing.T) {
 		t.Errorf("claims %+v, warnings %q", claims, warnings)
 	}
 	if dirs, _ := filepath.Glob(filepath.Join(root, fmt.Sprint(prefix, alice, ".*"))); len(dirs) != 1 {
-		t.Errorf("alice made %q, want one folder", dirs)
+		t.Errorf("alice created %q, want one folder with a suffix", dirs)
 	}
 	a.end(t)
 	b.end(t)
@@ -278,9 +278,9 @@ func TestTooManyFoldersAreReported(t *testing.T) {
 	var s view
 	list := s.folders(context.Background(), root)
 	if len(list) != maxOwned || !slices.ContainsFunc(list, func(f folder) bool { return f.more }) {
-		t.Errorf("%+v", list)
+		t.Errorf("got folders %+v, want %d, one of which reports that there are more", list, maxOwned)
 	}
 	if _, warnings := others(t, root); len(warnings) != 1 || !strings.Contains(warnings[0], "too many") {
-		t.Errorf("warnings %q", warnings)
+		t.Errorf("warnings %q, want one about too many folders", warnings)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"gpurun/state/host"
 )
 
-// Claims by keepers of earlier builds must be visible for as long as they are held.
+// Claims held by keepers of earlier builds must be visible until they are released.
 func TestClaimsOfEarlierBuildsAreSeen(t *testing.T) {
 	samples, err := filepath.Glob("testdata/older/*.claim")
 	if err != nil || len(samples) != 3 {
@@ -42,11 +42,11 @@ func TestClaimsOfEarlierBuildsAreSeen(t *testing.T) {
 		}
 		claims, warnings := others(t, root)
 		if len(claims) != 1 || claims[0].Job != "slow" || claims[0].UUID != "GPU-sim-64cf49c0-000" || claims[0].Memory != 4<<30 || len(warnings) > 0 {
-			t.Errorf("%s: held: %+v, %q", sample, claims, warnings)
+			t.Errorf("%s: while held: claims %+v, warnings %q", sample, claims, warnings)
 		}
 		f.Close()
 		if claims, _ := others(t, root); len(claims) != 0 {
-			t.Errorf("%s: given up: %+v", sample, claims)
+			t.Errorf("%s: after release: claims %+v, want none", sample, claims)
 		}
 	}
 }

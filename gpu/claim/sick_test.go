@@ -38,35 +38,34 @@ func TestPublishedQuarantineOutlivesItsProcess(t *testing.T) {
 	got, warnings := sickIn(root)
 	slices.SortFunc(got, func(a, b gpu.Quarantine) int { return strings.Compare(string(a.UUID), string(b.UUID)) })
 	if len(got) != 2 || len(warnings) > 0 {
-		t.Fatalf("%+v, %q", got, warnings)
+		t.Fatalf("got %+v, warnings %q, want two quarantines", got, warnings)
 	}
 	if q := got[0]; q.UUID != "GPU-a" || q.UID != os.Getuid() || q.User == "" || q.Times != 3 || q.Index != 3 || q.Why != "3 attempts died" ||
 		len(q.Evidence) != 1 || q.Ends-host.Boottime() < 3*time.Hour || q.Until.Sub(q.Since).Round(time.Minute) != 4*time.Hour {
-		t.Errorf("%+v", q)
+		t.Errorf("got %+v, want the third quarantine of GPU-a, for 4 hours", q)
 	}
 	must(t, Clear([]string{root, filepath.Join(root, "none")}, "GPU-a"))
 	if got, _ := sickIn(root); len(got) != 1 || got[0].UUID != "GPU-b" {
-		t.Errorf("after clear: %+v", got)
+		t.Errorf("after Clear: %+v, want only GPU-b", got)
 	}
 	NewHolder([]string{root}).Close()
 	sweep(mine(root)[0])
 	if got, _ := sickIn(root); len(got) != 1 {
-		t.Errorf("after a sweep: %+v", got)
+		t.Errorf("after sweep: %+v, want GPU-b", got)
 	}
 	left, err := os.ReadDir(mine(root)[0].path)
 	if err != nil || len(left) != 1 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("the folder contains %v, %v, want one file", left, err)
 	}
 }
 
-// A quarantine that cannot be published below the shared root is stored where this user's runs
-// look.
+// A quarantine that cannot be published below the shared root goes to the user's private root.
 func TestQuarantineFallsBackToPrivateRoot(t *testing.T) {
 	root, private := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "s")
 	must(t, os.WriteFile(root, nil, 0o644))
 	must(t, Publish([]string{root, private}, quarantine("GPU-a", 0)))
 	if got, _ := sickIn(private); len(got) != 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("private root: got %+v, want one quarantine", got)
 	}
 }
 
@@ -106,18 +105,18 @@ func TestInvalidQuarantineFilesAreIgnored(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(dir, row.file), []byte(row.text), 0o644))
 			got, warnings := sickIn(root)
 			if all := strings.Join(warnings, "\n"); len(got) != row.found || !strings.Contains(all, row.warning) || row.warning == "" && all != "" {
-				t.Errorf("%+v, %q", got, warnings)
+				t.Errorf("got %+v, warnings %q, want %d quarantines, warning %q", got, warnings, row.found, row.warning)
 			}
 			for _, q := range got {
 				if q.Ends > host.Boottime()+gpu.LongestQuarantine || q.Times < 0 || len(q.Why) > maxWhy || len(q.Evidence) > maxEvidence {
-					t.Errorf("%+v", q)
+					t.Errorf("value out of bounds: %+v", q)
 				}
 			}
 		})
 	}
 }
 
-// Links and other users' files do not count, and neither do more than maxSick.
+// Links and other users' files do not count. Of each user, at most maxSick quarantines count.
 func TestForeignQuarantineFilesAreIgnored(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make files of other users")
@@ -136,16 +135,16 @@ func TestForeignQuarantineFilesAreIgnored(t *testing.T) {
 	must(t, os.Symlink(filepath.Join(dir, "GPU-theirs.sick"), filepath.Join(dir, "GPU-link.sick")))
 	got, warnings := sickIn(root)
 	if len(got) != 1 || got[0].UID != mallory || got[0].User != fmt.Sprint("uid ", mallory) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want only mallory's own", got)
 	}
 	if all := strings.Join(warnings, "\n"); len(warnings) != 2 || !strings.Contains(all, "GPU-forged.sick: it belongs to uid") || !strings.Contains(all, "GPU-link.sick: it is a symbolic link") {
-		t.Errorf("%q", warnings)
+		t.Errorf("got warnings %q, want one about the forged file and one about the link", warnings)
 	}
 	for i := range maxSick + 50 {
 		write(gpu.UUID(fmt.Sprint("GPU-", i)), mallory, mallory)
 	}
 	if got, _ := sickIn(root); len(got) != maxSick {
-		t.Errorf("%d quarantines of one user", len(got))
+		t.Errorf("%d quarantines of one user count, want %d", len(got), maxSick)
 	}
 }
 
@@ -160,9 +159,9 @@ func TestSweepKeepsQuarantinesOfThisBoot(t *testing.T) {
 	must(t, os.WriteFile(old, b, 0o644))
 	sweep(mine(root)[0])
 	if _, err := os.Stat(old); !os.IsNotExist(err) {
-		t.Errorf("%s: %v", old, err)
+		t.Errorf("%s was not removed: %v", old, err)
 	}
 	if got, _ := sickIn(root); len(got) != 1 || got[0].Times != 2 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want the expired quarantine", got)
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"gpurun/gpu"
 )
 
-// stressChild runs args[2] instant jobs on GPU-0 and GPU-1, claimed below args[0], and records the
-// start and end of each in the journal args[1]. At start number args[3] it stops itself with the
-// lock held, after publishing its claim and before reading the others.
+// stressChild runs args[2] short jobs on GPU-0 and GPU-1, claimed below args[0], and records the
+// start and end of each in the journal args[1]. At start args[3], it stops itself between publishing
+// its claim and reading the others, with the lock held.
 func stressChild(args []string) error {
 	starts, _ := strconv.Atoi(args[2])
 	stopAt, _ := strconv.Atoi(args[3])
@@ -63,8 +63,8 @@ func stressChild(args []string) error {
 	return nil
 }
 
-// check fails if, according to the journal, a job starts on a device that another still holds. It
-// returns the number of starts by PID.
+// check fails if, according to the journal, a job started on a device that another job still held.
+// It returns the number of starts by PID.
 func check(t *testing.T, path string) map[string]int {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -77,7 +77,7 @@ func check(t *testing.T, path string) map[string]int {
 		}
 		if what, device, pid := f[0], f[1], f[2]; what == "begin" {
 			if on[device] != "" {
-				t.Fatalf("%s is held by %s and by %s", device, on[device], pid)
+				t.Fatalf("%s is held by processes %s and %s at the same time", device, on[device], pid)
 			}
 			on[device] = pid
 			began[pid]++
@@ -104,7 +104,7 @@ func TestSimultaneousClaimsNeverOverlap(t *testing.T) {
 	before, at := check(t, journal), time.Now()
 	for went := 0; went < processes-1; {
 		if time.Since(at) > time.Minute {
-			t.Fatalf("with one stopped under the lock, %d of %d others continued", went, processes-1)
+			t.Fatalf("with one process stopped while it holds the lock, only %d of %d others continued", went, processes-1)
 		}
 		time.Sleep(10 * time.Millisecond)
 		now := check(t, journal)
@@ -115,7 +115,7 @@ func TestSimultaneousClaimsNeverOverlap(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("the others continued %v after one was stopped under the lock", time.Since(at).Round(time.Millisecond))
+	t.Logf("the others continued %v after one was stopped while it held the lock", time.Since(at).Round(time.Millisecond))
 	must(t, unix.Kill(stopped.Process.Pid, unix.SIGCONT))
 	rivals := ""
 	for _, c := range all {
@@ -130,7 +130,7 @@ func TestSimultaneousClaimsNeverOverlap(t *testing.T) {
 	if total != processes*starts {
 		t.Errorf("%d starts, want %d", total, processes*starts)
 	}
-	t.Logf("%d starts, refused:%s", total, rivals)
+	t.Logf("%d starts, lost races:%s", total, rivals)
 }
 
 // awaitStop waits until a process is stopped.

@@ -14,8 +14,8 @@ import (
 	"gpurun/state/host"
 )
 
-// The use recorded by many concurrent runs adds up. Use by others that several of them saw counts
-// once.
+// The use that concurrent runs record for themselves adds up. Another user's use counts once,
+// although each run records it.
 func TestUsageAddsUp(t *testing.T) {
 	roots := []string{t.TempDir()}
 	var all sync.WaitGroup
@@ -30,31 +30,31 @@ func TestUsageAddsUp(t *testing.T) {
 	sweep(mine(roots[0])[0])
 	u := Past(roots, "host")
 	if len(u.Users) != 2 || u.Users[0].UID != os.Getuid() || u.Users[0].Days[0] != 80 || u.Users[0].Seconds < 79.9 {
-		t.Errorf("own: got %+v, want 80 GPU seconds", u.Users)
+		t.Errorf("own use: got %+v, want 80 GPU seconds", u.Users)
 	}
 	if s := u.Users[1]; s.UID != 4711 || s.Days[0] < 3599 || s.Days[0] > 3700 {
-		t.Errorf("seen: got %+v, want an hour", s)
+		t.Errorf("another user's use: got %+v, want an hour", s)
 	}
 	if other := Past(roots, "GPU-sim-1"); len(other.Users) > 0 {
-		t.Errorf("another set has %+v", other.Users)
+		t.Errorf("another set of GPUs has %+v, want none", other.Users)
 	}
 	r := NewReader(roots).Of(nil)
 	if _, warnings := r.Others(context.Background()); len(warnings) > 0 || len(r.Usages()) != 1 {
-		t.Errorf("a reader finds %+v, %q", r.Usages(), warnings)
+		t.Errorf("reader with Of: got %+v, warnings %q, want one record", r.Usages(), warnings)
 	}
 	r = NewReader(roots)
 	if _, warnings := r.Others(context.Background()); len(warnings) > 0 || len(r.Usages()) != 0 {
-		t.Errorf("a reader that was not asked finds %+v, %q", r.Usages(), warnings)
+		t.Errorf("reader without Of: got %+v, warnings %q, want none", r.Usages(), warnings)
 	}
 }
 
-// After two days, the newest days are empty, and use has been halved twice.
+// After two days, use is halved twice, and the days since are empty.
 func TestUsageIsHalvedEveryDay(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	u := Usage{At: now, Users: []UserUsage{{Use: gpu.Use{UID: 7, Seconds: 400}, Days: []float64{300, 100}}}}
 	u.advance(now.Add(48 * time.Hour))
 	if x := u.Users[0]; x.Seconds != 100 || len(x.Days) != 4 || x.Days[0] != 0 || x.Days[2] != 300 {
-		t.Errorf("got %+v", x)
+		t.Errorf("after two days: got %+v", x)
 	}
 	u.advance(now) // the clock was set back
 	if x := u.Users[0]; x.Seconds != 100 || len(x.Days) != 4 {
@@ -63,11 +63,11 @@ func TestUsageIsHalvedEveryDay(t *testing.T) {
 	u.advance(now.Add(90 * 24 * time.Hour))
 	u.count(gpu.Spent{}, u.At)
 	if len(u.Users) != 0 {
-		t.Errorf("a user of long ago is still there: %+v", u.Users)
+		t.Errorf("after 90 days, the user is still there: %+v", u.Users)
 	}
 }
 
-// The largest possible record can be read again.
+// Even the largest possible record must be below the size limit of readers.
 func TestLargestUsageRecordFits(t *testing.T) {
 	now := time.Now()
 	u := Usage{Set: "host", At: now}
@@ -83,11 +83,11 @@ func TestLargestUsageRecordFits(t *testing.T) {
 	}
 	u.count(gpu.Spent{Own: 1}, now)
 	if body, err := json.Marshal(u); err != nil || len(body) >= maxSize || len(u.Users) != maxUsers || u.Users[0].UID != os.Getuid() {
-		t.Errorf("%d bytes, %d users: %v", len(body), len(u.Users), err)
+		t.Errorf("%d bytes (limit %d), %d users (want %d, this one first): %v", len(body), maxSize, len(u.Users), maxUsers, err)
 	}
 }
 
-// Values in another user's record are bounded.
+// A record with wrong identity is ignored. Values in any other are bounded.
 func TestUsageOfOthersIsBounded(t *testing.T) {
 	now, uid := time.Now(), os.Getuid()
 	good := Usage{Version: 1, UID: uid, Set: "host", At: now, BootID: host.BootID()}
@@ -96,15 +96,15 @@ func TestUsageOfOthersIsBounded(t *testing.T) {
 		change func(u *Usage)
 		want   string // part of the error
 	}{
-		{"good", func(*Usage) {}, ""},
-		{"another user's", func(u *Usage) { u.UID++ }, "it names uid"},
+		{"valid", func(*Usage) {}, ""},
+		{"uid of another user", func(u *Usage) { u.UID++ }, "it names uid"},
 		{"another set", func(u *Usage) { u.Set = "GPU-sim-1" }, "not a record"},
 		{"no version", func(u *Usage) { u.Version = 0 }, "not a record"},
-		{"absurd", func(u *Usage) {
+		{"values out of bounds", func(u *Usage) {
 			u.Users = []UserUsage{{Use: gpu.Use{UID: 1, Seconds: -5}, Days: []float64{1e300}}}
 			u.Idle = []gpu.Idle{{UUID: "GPU-0", Until: host.Boottime() + time.Hour}}
 		}, ""},
-		{"of an earlier boot", func(u *Usage) { u.BootID, u.Idle = "x", []gpu.Idle{{UUID: "GPU-0", Until: 1}} }, ""},
+		{"from an earlier boot", func(u *Usage) { u.BootID, u.Idle = "x", []gpu.Idle{{UUID: "GPU-0", Until: 1}} }, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestUsageOfOthersIsBounded(t *testing.T) {
 			}
 			for _, u := range r.Usages() {
 				if len(u.Idle) > 0 || len(u.Users) > 0 && (u.Users[0].Seconds < 0 || u.Users[0].Days[0] > maxSeconds) {
-					t.Errorf("got %+v", u)
+					t.Errorf("value out of bounds: %+v", u)
 				}
 			}
 		})

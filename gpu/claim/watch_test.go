@@ -15,8 +15,8 @@ import (
 	"gpurun/gpu"
 )
 
-// tailing watches root for the run "me" until the test ends. It returns a channel with its reports,
-// and the number of claims it has read.
+// tailing watches root for the run "me" until the test ends. It returns a channel of the times of
+// reports, and the number of claims read.
 func tailing(t *testing.T, root string) (told chan time.Time, looks *atomic.Int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -50,7 +50,7 @@ func soon(t *testing.T, told chan time.Time, after time.Time) time.Duration {
 				return at.Sub(after)
 			}
 		case <-time.After(time.Minute):
-			t.Fatal("nothing was told")
+			t.Fatal("no report within a minute")
 		}
 	}
 }
@@ -67,8 +67,8 @@ func rewrite(t *testing.T, path, old, with string) {
 	must(t, err)
 }
 
-// However fast a user changes a claim, others read it only from time to time. Another user's offer
-// still reaches its run immediately.
+// However fast one user changes a claim, watchers read it at a limited rate. Another user's offer is
+// still reported immediately.
 func TestFloodOfChangesDoesNotDelayOffers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be several users")
@@ -99,8 +99,8 @@ func TestFloodOfChangesDoesNotDelayOffers(t *testing.T) {
 		}
 	}()
 	soon(t, told, time.Now())
-	soon(t, told, time.Now())         // the flood is reported more than once
-	at, took := time.Now(), time.Hour // of the fastest try, because the machine may be busy
+	soon(t, told, time.Now())         // the flood must be reported more than once
+	at, took := time.Now(), time.Hour // took: of the fastest try, because the machine may be busy
 	b := filepath.Join(root, fmt.Sprint(prefix, alice), "uni-b.claim")
 	rewrite(t, b, `"memory_bytes":5368709120`, `"memory_bytes":5368709120,"to":"it"`)
 	for i := range 5 {
@@ -111,19 +111,19 @@ func TestFloodOfChangesDoesNotDelayOffers(t *testing.T) {
 		}
 		rewrite(t, b, `"to":"me"`, `"to":"it"`)
 	}
-	t.Logf("an offer was told after %v", took)
+	t.Logf("an offer was reported after %v", took)
 	close(stop)
 	n, span := <-changes, 2+int(time.Since(at)/time.Second)
-	t.Logf("%d changes, %d looks, %d tellings", n, looks.Load(), len(told))
+	t.Logf("%d changes, %d readings, %d reports", n, looks.Load(), len(told))
 	if most := int64((span + 2) * (mostLooks + 1)); looks.Load() > most {
-		t.Errorf("%d looks at %d changes, want at most %d", looks.Load(), n, most)
+		t.Errorf("%d readings for %d changes, want at most %d", looks.Load(), n, most)
 	}
 	if took > claimEvery/2 {
-		t.Errorf("an offer was told only after %v", took)
+		t.Errorf("offers were reported after %v at best, want at most %v", took, claimEvery/2)
 	}
 }
 
-// This run's own claims are not reported, not even when they end after the run has forgotten them.
+// This run's own claims are not reported, even if they end after Own no longer knows them.
 func TestOwnClaimsAreNotReported(t *testing.T) {
 	own := true
 	w := newWatcher(Watch{Run: "me", Own: func(uniID string) bool { return own && uniID == "uni-a" }})
@@ -133,15 +133,15 @@ func TestOwnClaimsAreNotReported(t *testing.T) {
 	w.file(folder, "uni-a.claim")
 	w.file(folder, "me.wish")
 	if w.pause != 0 {
-		t.Errorf("own files are told after %v", w.pause)
+		t.Errorf("own files are reported after %v, want never", w.pause)
 	}
 	w.file(folder, "uni-b.claim")
 	if w.pause != claimEvery {
-		t.Errorf("the end of another claim is told after %v", w.pause)
+		t.Errorf("another claim is reported after %v, want %v", w.pause, claimEvery)
 	}
 }
 
-// The time for reading all claims limits how often changes are reported.
+// The longer a reading of all claims takes, the more rarely changes are reported.
 func TestReportsAreLimitedByTheirCost(t *testing.T) {
 	last := time.Now()
 	for _, tt := range []struct {
@@ -151,11 +151,11 @@ func TestReportsAreLimitedByTheirCost(t *testing.T) {
 		cost   time.Duration
 		want   time.Duration // -1 for never
 	}{
-		{"nothing", false, 0, 0, -1},
+		{"no change", false, 0, 0, -1},
 		{"a claim", false, claimEvery, time.Millisecond, claimEvery},
-		{"a claim, and reading is slow", false, claimEvery, time.Second, 20 * time.Second},
+		{"a claim, slow reading", false, claimEvery, time.Second, 20 * time.Second},
 		{"an offer", true, claimEvery, time.Millisecond, 4 * time.Millisecond},
-		{"an offer, and reading is slow", true, claimEvery, 500 * time.Millisecond, 2 * time.Second},
+		{"an offer, slow reading", true, claimEvery, 500 * time.Millisecond, 2 * time.Second},
 	} {
 		w := newWatcher(Watch{})
 		w.urgent, w.pause = tt.urgent, tt.pause
@@ -164,20 +164,20 @@ func TestReportsAreLimitedByTheirCost(t *testing.T) {
 			got = at.Sub(last)
 		}
 		if got != tt.want {
-			t.Errorf("%s: told after %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: reported after %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
 
-// Changes are reported even if the kernel does not let the user watch any folder.
+// Changes are reported even if the user has no inotify instances left.
 func TestChangesAreReportedWithoutInotify(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be several users")
 	}
-	const nobody = 61077 // a user whose inotify instances no other test needs
+	const nobody = 61077 // no other test needs this user's inotify instances
 	c := start(t, nobody, "blind", sharedRoot(t))
 	if c.first != "told\n" {
-		t.Errorf("it says %q", c.first)
+		t.Errorf("the child printed %q, want a report", c.first)
 	}
 }
 
@@ -188,7 +188,7 @@ func blindChild(args []string) error {
 		if _, err := unix.InotifyInit(); err != nil {
 			break
 		} else if n > 10_000 {
-			return fmt.Errorf("the kernel allows as many as one likes")
+			return fmt.Errorf("the kernel does not limit inotify instances")
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())

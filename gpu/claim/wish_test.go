@@ -8,8 +8,8 @@ import (
 	"gpurun/gpu"
 )
 
-// The oldest wishes of a user count, one for each run, and no user can replace another user's wish
-// by using the ID of that run.
+// Only a user's oldest wishes count, one per run. No user can replace another user's wish by using
+// the ID of that user's run.
 func TestOldestWishesOfEachUserCount(t *testing.T) {
 	began := time.Now()
 	wished := func(uid, pid int, run string, age time.Duration) *wishContent {
@@ -25,10 +25,10 @@ func TestOldestWishesOfEachUserCount(t *testing.T) {
 	for _, w := range wishes(found) {
 		count[w.UID]++
 		if w.UID == alice && w.Since != began.Add(-time.Minute) {
-			t.Errorf("alice waits since %v", w.Since)
+			t.Errorf("alice's wish is from %v, want the older one", w.Since)
 		}
 	}
 	if count[alice] != 1 || count[mallory] != maxWishes {
-		t.Errorf("wishes by user: %v", count)
+		t.Errorf("wishes by user: %v, want 1 of alice, %d of mallory", count, maxWishes)
 	}
 }

@@ -10,14 +10,14 @@ func TestKindIsEqualForTheSameError(t *testing.T) {
 		other func(f *Failure)
 		alike bool
 	}{
-		{"itself", func(*Failure) {}, true},
+		{"same failure", func(*Failure) {}, true},
 		{"another path", func(f *Failure) {
 			f.Line = "FileNotFoundError: [Errno 2] No such file or directory: '/data/svhn/seed2.npz'"
 		}, true},
 		{"another exit code", func(f *Failure) { f.ExitCode = &two }, false},
 		{"a signal", func(f *Failure) { f.ExitCode, f.Signal = nil, "SIGKILL" }, false},
 		{"another kind", func(f *Failure) { f.State, f.ErrorType = OOM, ErrOOM }, false},
-		{"other words", func(f *Failure) { f.Line = "ModuleNotFoundError: No module named 'torchh'" }, false},
+		{"another message", func(f *Failure) { f.Line = "ModuleNotFoundError: No module named 'torchh'" }, false},
 		{"no line", func(f *Failure) { f.Line = "" }, false},
 		{"another reason", func(f *Failure) { f.Reason = "output a.pt missing" }, false},
 	}

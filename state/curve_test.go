@@ -15,11 +15,11 @@ func TestAddRewindsAndThinsCurve(t *testing.T) {
 		name      string
 		add, want Curve
 	}{
-		{"improvements and the last", Curve{{1, 0.5}, {2, 0.4}, {3, 0.45}, {4, 0.6}, {5, 0.55}, {6, 0.58}}, Curve{{1, 0.5}, {2, 0.4}, {4, 0.6}, {6, 0.58}}},
+		{"improvements and the last point", Curve{{1, 0.5}, {2, 0.4}, {3, 0.45}, {4, 0.6}, {5, 0.55}, {6, 0.58}}, Curve{{1, 0.5}, {2, 0.4}, {4, 0.6}, {6, 0.58}}},
 		{"back to an earlier step", Curve{{1, 0.5}, {2, 0.6}, {3, 0.7}, {2, 0.4}}, Curve{{1, 0.5}, {2, 0.4}}},
-		{"a step again", Curve{{1, 0.5}, {1, 0.3}}, Curve{{1, 0.3}}},
-		{"one nan between numbers", Curve{{1, 0.5}, {2, nan}, {3, 0.5}, {4, nan}}, Curve{{1, 0.5}, {2, inf}, {3, 0.5}, {4, inf}}},
-		{"many nan", Curve{{1, 0.5}, {2, nan}, {3, math.Inf(-1)}, {4, nan}, {5, nan}}, Curve{{1, 0.5}, {2, inf}, {5, inf}}},
+		{"repeated step", Curve{{1, 0.5}, {1, 0.3}}, Curve{{1, 0.3}}},
+		{"NaN between numbers", Curve{{1, 0.5}, {2, nan}, {3, 0.5}, {4, nan}}, Curve{{1, 0.5}, {2, inf}, {3, 0.5}, {4, inf}}},
+		{"several NaN", Curve{{1, 0.5}, {2, nan}, {3, math.Inf(-1)}, {4, nan}, {5, nan}}, Curve{{1, 0.5}, {2, inf}, {5, inf}}},
 	} {
 		if got := (Curve{}).Add(x.add...); !reflect.DeepEqual(got, x.want) {
 			t.Errorf("%s: %v, want %v", x.name, got, x.want)
@@ -51,19 +51,19 @@ func TestThinnedCurveGivesTheSameAnswers(t *testing.T) {
 		}
 		whole = Curve{}.Add(whole...)
 		if !reflect.DeepEqual(whole, parts) && len(whole) > 0 {
-			// A rewind may reach points that an earlier call dropped. Only the answers must agree.
+			// A rewind may reach points that an earlier call of Add dropped. Only the answers must agree.
 			whole = parts
 		}
 		for s := 0.0; s < 40; s++ {
 			for _, highest := range []bool{false, true} {
 				a, aok := all.Best(s, highest)
 				if b, bok := whole.Best(s, highest); a != b || aok != bok {
-					t.Fatalf("best up to %v is %v of %v, %v of %v", s, b, whole, a, all)
+					t.Fatalf("best up to step %v: thinned curve %v has %v, complete curve %v has %v", s, whole, b, all, a)
 				}
 			}
 		}
 		if whole.Last() != all.Last() || whole.Broken() != all.Broken() {
-			t.Fatalf("%v does not end like %v", whole, all)
+			t.Fatalf("Last or Broken of %v differ from those of %v", whole, all)
 		}
 		text, err := json.Marshal(whole)
 		if err != nil {
@@ -71,7 +71,7 @@ func TestThinnedCurveGivesTheSameAnswers(t *testing.T) {
 		}
 		var again Curve
 		if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(again, whole) {
-			t.Fatalf("%s: %v, want %v", text, again, whole)
+			t.Fatalf("%s is read as %v, want %v", text, again, whole)
 		}
 	}
 }
@@ -83,6 +83,6 @@ func TestCurveIsBounded(t *testing.T) {
 	}
 	text, _ := json.Marshal(c)
 	if v, _ := c.Best(10_000, true); len(c) > mostPoints || len(text) > 32<<10 || c.Last() != 19_999 || v < 9_900 {
-		t.Errorf("%d points, %d bytes, best at half %v", len(c), len(text), v)
+		t.Errorf("%d points (limit %d), %d bytes, last %v, best up to half %v", len(c), mostPoints, len(text), c.Last(), v)
 	}
 }

@@ -17,7 +17,7 @@ func level(i, used, util int) Pressure {
 	return Pressure{Level: gpu.Level{UUID: gpu.UUID(fmt.Sprint("GPU-", i)), Index: i, Used: gpu.Bytes(used) * gpu.MiB, Ours: -1, Util: util}}
 }
 
-// Readings within one step share a row; memory is the maximum, and unknown values stay unknown.
+// Readings within one step share a row, with the maximum of memory. Unknown values stay unknown.
 func TestReadingsOfOneStepShareARow(t *testing.T) {
 	var g GPUReadings
 	for i, used := range []int{100, 300, 200} {
@@ -49,7 +49,7 @@ func TestReadingsStayBoundedAndKeepPeaks(t *testing.T) {
 		}
 		text := g.Text(true)
 		if len(text) > 5<<18 || largest*gpus > maxReadings+gpus || len(g.Rows)*gpus < maxReadings/3 {
-			t.Errorf("%d GPUs: %d bytes, %d rows", gpus, len(text), len(g.Rows))
+			t.Errorf("%d GPUs: %d bytes, %d rows, %d rows at most", gpus, len(text), len(g.Rows), largest)
 		}
 		highest := 0
 		for i, r := range g.Rows {
@@ -59,10 +59,10 @@ func TestReadingsStayBoundedAndKeepPeaks(t *testing.T) {
 			}
 		}
 		if highest != 20000 {
-			t.Errorf("%d GPUs: the highest is %d", gpus, highest)
+			t.Errorf("%d GPUs: the peak is %d, want 20000", gpus, highest)
 		}
 		if again := ParseGPUReadings(string(text)); !reflect.DeepEqual(again, &g) {
-			t.Errorf("%d GPUs: what is written is not what is read", gpus)
+			t.Errorf("%d GPUs: readings differ after a reload", gpus)
 		}
 	}
 }
@@ -73,13 +73,13 @@ func TestReadingsContinueAfterReload(t *testing.T) {
 	again := ParseGPUReadings(string(g.Text(true)))
 	_, anew := again.Add(noon.Add(time.Hour), []Pressure{level(3, 7, 7), level(0, 2, 2)})
 	if !anew || len(again.Rows) != 2 || again.Devices[1].Index != 3 || *again.Rows[1].GPUs[1].Used != 7 {
-		t.Errorf("got %s", again.Text(true))
+		t.Errorf("new device: got %s", again.Text(true))
 	}
 	if again.Add(noon.Add(time.Minute), []Pressure{level(0, 9, 9)}); len(again.Rows) != 2 || *again.Rows[1].GPUs[0].Used != 9 {
-		t.Errorf("got %s", again.Text(true))
+		t.Errorf("earlier time: got %s, want it in the last row", again.Text(true))
 	}
 	if again.Add(noon.Add(2*time.Hour), []Pressure{level(0, -1, -1)}); len(again.Rows) != 2 {
-		t.Errorf("a row that says nothing: %s", again.Text(true))
+		t.Errorf("a row without values was added: %s", again.Text(true))
 	}
 }
 
@@ -104,7 +104,7 @@ func FuzzParseGPUReadings(f *testing.F) {
 		g := ParseGPUReadings(text)
 		g.Add(noon, []Pressure{level(0, 5, 5)})
 		if again := ParseGPUReadings(string(g.Text(true))); len(again.Rows) != len(g.Rows) {
-			t.Errorf("%d rows became %d", len(g.Rows), len(again.Rows))
+			t.Errorf("%d rows before a reload, %d after", len(g.Rows), len(again.Rows))
 		}
 	})
 }

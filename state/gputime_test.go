@@ -31,13 +31,13 @@ func TestSharedGPUTimeCountsOnce(t *testing.T) {
 		want  int
 	}{
 		{"none", nil, 0},
-		{"no GPU", []stay{{nil, 0, 9}}, 0},
+		{"job without GPUs", []stay{{nil, 0, 9}}, 0},
 		{"two GPUs", []stay{{both, 0, 9}}, 18},
 		{"one after another", []stay{{one, 0, 3}, {one, 3, 6}, {one, 8, 9}}, 7},
-		{"three that share", []stay{{one, 0, 60}, {one, 150, 180}, {both, 30, 240}}, 240 + 210},
+		{"three that share a GPU", []stay{{one, 0, 60}, {one, 150, 180}, {both, 30, 240}}, 240 + 210},
 		{"within another", []stay{{one, 3, 4}, {one, 0, 9}, {one, 5, 6}}, 9},
-		{"heard of late", []stay{{one, 50, 60}, {one, 0, 10}, {one, 20, 30}}, 30},
-		{"what joins others", []stay{{one, 0, 10}, {one, 20, 30}, {one, 40, 50}, {one, 5, 25}}, 40},
+		{"reported late", []stay{{one, 50, 60}, {one, 0, 10}, {one, 20, 30}}, 30},
+		{"joins two others", []stay{{one, 0, 10}, {one, 20, 30}, {one, 40, 50}, {one, 5, 25}}, 40},
 		{"the clock went back", []stay{{one, 10, 5}, {one, 10, 12}}, 2},
 	} {
 		total := GPUTime{}
@@ -51,7 +51,7 @@ func TestSharedGPUTimeCountsOnce(t *testing.T) {
 	}
 }
 
-// Earlier versions recorded how long an attempt on a cluster ran, but not when it began.
+// Earlier versions recorded how long an attempt on a cluster ran, but not when the attempt began.
 func TestGPUTimeOfLedgerWithoutBegan(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	total := GPUTime{}
@@ -60,6 +60,6 @@ func TestGPUTimeOfLedgerWithoutBegan(t *testing.T) {
 		t.Errorf("got %v, want 1m", got)
 	}
 	if got := (&Fact{Time: at, Seconds: 60}).BeganAt(); !got.IsZero() {
-		t.Errorf("what never began has begun at %v", got)
+		t.Errorf("an attempt without start began at %v", got)
 	}
 }

@@ -53,7 +53,7 @@ func TestGPUUsesByKind(t *testing.T) {
 		read *GPUReadings
 		want []GPUUse
 	}{
-		"a success, a failure and nothing": {
+		"a success, a failure and a free GPU": {
 			[]GPUHolding{run}, []GPUHolding{hold(UseUseful, 0, 30, "GPU-0"), hold(UseFailed, 30, 40, "GPU-0")}, &GPUReadings{},
 			[]GPUUse{minutes(UseUseful, "", "", 30), minutes(UseFailed, "", "", 10), minutes(UseFree, gpu.Unread, "", 20)},
 		},
@@ -65,13 +65,13 @@ func TestGPUUsesByKind(t *testing.T) {
 			[]GPUHolding{run}, []GPUHolding{hold(UseUseful, 0, 60, "GPU-0"), hold(UseUseful, 0, 60, "GPU-0"), hold(UseFailed, 0, 60, "GPU-0")}, busy,
 			[]GPUUse{minutes(UseUseful, "", "", 40), minutes(UseFailed, "", "", 20)},
 		},
-		"a stalled job does not count as useful, nor only as failed": {
+		"stalled time of a failed job is idle": {
 			[]GPUHolding{run}, []GPUHolding{stalled}, busy, []GPUUse{minutes(UseIdle, "", "", 40), minutes(UseFailed, "", "", 20)},
 		},
-		"nor all of a stalled job that succeeds": {
+		"stalled time of a success is idle": {
 			[]GPUHolding{run}, []GPUHolding{resumed}, busy, []GPUUse{minutes(UseUseful, "", "", 45), minutes(UseIdle, "", "", 15)},
 		},
-		"idle for six minutes, not for five, and not before the job began": {
+		"idle after six minutes, not five, and not before the job": {
 			[]GPUHolding{run}, []GPUHolding{hold(UseUseful, 2, 60, "GPU-0")},
 			readings(1, 60, func(_, row int) GPUReading {
 				if row < 2 {
@@ -84,7 +84,7 @@ func TestGPUUsesByKind(t *testing.T) {
 			}),
 			[]GPUUse{minutes(UseUseful, "", "", 52), minutes(UseIdle, "", "", 6), minutes(UseFree, "", "", 2)},
 		},
-		"free while jobs waited, free otherwise, others'": {
+		"free while jobs wait, free, used by others": {
 			[]GPUHolding{window(0, 60, 1)}, nil,
 			readings(1, 50, func(_, row int) GPUReading {
 				switch {
@@ -99,7 +99,7 @@ func TestGPUUsesByKind(t *testing.T) {
 			}),
 			[]GPUUse{minutes(UseWaiting, "max_concurrent", "", 10), minutes(UseFree, "", "", 30), minutes(UseFree, gpu.Unread, "", 10), minutes(UseOthers, "", "", 5), minutes(UseOthers, "", "bob", 5)},
 		},
-		"an attempt outlives its run, and the next reattaches to it": {
+		"the next run reattaches to an attempt": {
 			[]GPUHolding{window(0, 10, 1), window(30, 40, 1)}, []GPUHolding{hold(UseUseful, 5, 35, "GPU-0")}, &GPUReadings{},
 			[]GPUUse{minutes(UseUseful, "", "", 30), minutes(UseFree, gpu.Unread, "", 10)},
 		},
@@ -108,7 +108,7 @@ func TestGPUUsesByKind(t *testing.T) {
 				return GPUReading{Others: i == 0, Util: util(0), Code: []gpu.Code{gpu.NotManaged, ""}[i]}
 			}), []GPUUse{minutes(UseFree, "", "", 60)},
 		},
-		"a cluster": {
+		"GPU of a cluster": {
 			[]GPUHolding{window(0, 60, 0)}, []GPUHolding{hold(UseUseful, 10, 20, "node1 0")}, &GPUReadings{}, []GPUUse{minutes(UseUseful, "", "", 10)},
 		},
 		"nothing": {nil, nil, &GPUReadings{}, nil},
@@ -121,8 +121,8 @@ func TestGPUUsesByKind(t *testing.T) {
 	}
 }
 
-// Whatever happens, the uses add up to the time of all GPUs in all runs plus that of GPUs held
-// outside, to the nanosecond.
+// To the nanosecond, the uses must add up to the time of all usable GPUs in all runs, plus that of
+// GPUs held beyond those or outside of runs.
 func TestGPUUsesAddUpToAllGPUTime(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -175,11 +175,11 @@ func TestGPUUsesAddUpToAllGPUTime(t *testing.T) {
 		got := 0.
 		for _, u := range parts {
 			if got += u.Seconds; u.Seconds <= 0 {
-				t.Errorf("seed %d: %v", seed, u)
+				t.Errorf("seed %d: use without time: %v", seed, u)
 			}
 		}
 		if math.Round(got*1e9) != want.Seconds()*1e9 || math.Abs(got-all) > 1e-9 {
-			t.Fatalf("seed %d: %f s of %s", seed, got, want)
+			t.Fatalf("seed %d: uses add up to %f s, total %f s, want %s", seed, got, all, want)
 		}
 	}
 }

@@ -37,8 +37,8 @@ func fold(facts ...Fact) *History {
 	return h
 }
 
-// An attempt withdrawn from a cluster's queue leaves its job unchanged; one that had begun was
-// interrupted.
+// An attempt withdrawn from a cluster's queue leaves its job unchanged. If the attempt had begun, it
+// counts as interrupted.
 func TestWithdrawnAttemptLeavesJobUnchanged(t *testing.T) {
 	for began, want := range map[bool]Phase{false: Failed, true: Interrupted} {
 		again, end := started("k", "train", "u2"), ended("u2", Interrupted)
@@ -48,7 +48,7 @@ func TestWithdrawnAttemptLeavesJobUnchanged(t *testing.T) {
 		}
 		h := fold(started("k", "train", "u1"), ended("u1", Failed), again, end)
 		if r := h.Of(0, "k"); len(h.Open) != 0 || r.State != want {
-			t.Errorf("began: %v: got %+v, want %s", began, r, want)
+			t.Errorf("began %v: got %+v, want %s", began, r, want)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestHistoryKeepsTheLastEnd(t *testing.T) {
 	}
 	h.Apply(0, at(6, started("k", "train", "u2")))
 	if h.Of(0, "k").UniID != "u1" {
-		t.Fatal("a start changed the last end")
+		t.Fatal("a start replaced the last end")
 	}
 	h.Apply(0, at(7, ended("u2", Succeeded)))
 	want := &Record{
@@ -96,7 +96,7 @@ func TestForgetInvalidatesTheLastSuccess(t *testing.T) {
 	}
 	h.Apply(0, Fact{Kind: KindForget, Key: "k"})
 	if !h.Of(0, "k").Forgotten {
-		t.Fatal("the forget was not recorded")
+		t.Fatal("the success was not forgotten")
 	}
 	h.Apply(0, Fact{Kind: KindEnd, Key: "k", State: Succeeded, By: "done"})
 	if h.Of(0, "k").Forgotten {
@@ -163,12 +163,13 @@ func TestAttemptsAreInStartOrder(t *testing.T) {
 	}
 	for i, a := range h.Attempts() {
 		if a.Start.Key != fmt.Sprint(i) {
-			t.Fatalf("got %s at %d", a.Start.Key, i)
+			t.Fatalf("attempt %d is that of key %s", i, a.Start.Key)
 		}
 	}
 }
 
-// FuzzApply applies arbitrary facts. It must not panic, and no attempt may be both open and ended.
+// FuzzApply applies arbitrary facts. History must not panic, and no attempt may be open after its
+// end.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte(`[{"kind":"start","uni_id":"u","key":"k"},{"kind":"end","uni_id":"u","state":"succeeded"}]`))
 	f.Add([]byte(`[{"kind":"end"},{"kind":"forget","key":"k"},{"kind":"running","uni_id":"x"},{"kind":"end","key":"k"}]`))
@@ -260,7 +261,7 @@ func TestBasePlusAppliedFactsEqualsAllFacts(t *testing.T) {
 					t.Fatalf("seed %d, ledger %d, key %d: %+v, want %+v", seed, ledger, k, a, b)
 				}
 				if plain := got.Plain(ledger, [16]byte{15: byte(k)}); plain != 0 && plain != b.Plain() {
-					t.Fatalf("seed %d, ledger %d, key %d is not a plain success of %d", seed, ledger, k, plain)
+					t.Fatalf("seed %d, ledger %d, key %d: Plain is %d, want %d or 0", seed, ledger, k, plain, b.Plain())
 				}
 				if a, b := got.Named(ledger, "j"+key[31:]), want.Named(ledger, "j"+key[31:]); !reflect.DeepEqual(a, b) {
 					t.Fatalf("seed %d, ledger %d, job name of key %d: %+v, want %+v", seed, ledger, k, a, b)
@@ -275,12 +276,12 @@ func TestBasePlusAppliedFactsEqualsAllFacts(t *testing.T) {
 			n--
 		}
 		if n != 0 || got.Empty() != want.Empty() {
-			t.Fatalf("seed %d: %d records too many", seed, n)
+			t.Fatalf("seed %d: %d records too many; empty %v, want %v", seed, n, got.Empty(), want.Empty())
 		}
 	}
 }
 
-// A success copied from another ledger has the GPUs that it ran on, even if a cluster chose them.
+// A success copied from another ledger keeps the GPUs that it ran on, even if a cluster chose them.
 func TestTakenOverKeepsGPUsChosenByACluster(t *testing.T) {
 	for name, c := range map[string]struct{ start, end Fact }{
 		"here":    {Fact{Kind: KindStart, GPUs: []int{2}, GPUUUIDs: []gpu.UUID{"GPU-2"}}, Fact{}},

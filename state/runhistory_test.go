@@ -27,7 +27,7 @@ func TestRunHistoryOfSeveralLedgers(t *testing.T) {
 	add(0, end("a1", 11, Failed))
 	add(0, start("a2", "a", 12, "GPU-0"))
 	add(0, end("a2", 14, Succeeded))
-	add(0, Fact{Kind: KindRun, Time: at(60)}) // of two files
+	add(0, Fact{Kind: KindRun, Time: at(60)}) // has two files
 	add(0, end("b1", 22, Lost))
 	b2 := start("b2", "b", 61)
 	b2.Lost = []Loss{{gpu.Claimed, "bob", 5}}
@@ -44,13 +44,13 @@ func TestRunHistoryOfSeveralLedgers(t *testing.T) {
 	}
 	one, two := a.Runs[0], a.Runs[1]
 	if one.Over.Kind != "" || !one.Last.Equal(at(14)) || one.Starts != 3 || one.Retries != 1 {
-		t.Errorf("the first run: %+v", one)
+		t.Errorf("first run: got %+v", one)
 	}
 	if two.Over.Why != "jobs failed" || two.Starts != 2 || two.Retries != 1 || !two.Last.Equal(at(95)) {
-		t.Errorf("the second run: %+v", two)
+		t.Errorf("second run: got %+v", two)
 	}
 	if len(two.Lost) != 2 || two.Lost[0] != (Loss{gpu.Claimed, "bob", 7}) {
-		t.Errorf("lost %v", two.Lost)
+		t.Errorf("second run lost %v, want the losses of all its facts added up", two.Lost)
 	}
 	var got []string
 	for _, x := range a.Attempts {
@@ -60,18 +60,17 @@ func TestRunHistoryOfSeveralLedgers(t *testing.T) {
 		t.Errorf("attempts %v, want %s", got, want)
 	}
 	if b := a.Attempts[2]; b.Began != one || b.Recorded != two || b.Job != "b" {
-		t.Errorf("what a run adopted: %+v", b)
+		t.Errorf("attempt that the second run reattached to: got %+v", b)
 	}
 	if open := a.Attempts[4]; open.Open == nil || open.Job != "b" {
-		t.Errorf("what has not ended: %+v", open)
+		t.Errorf("open attempt: got %+v", open)
 	}
 	if got := GPUSeconds(a.Attempts); got != 21 { // from 1 to 22: a and b share the GPU
 		t.Errorf("%v GPU seconds, want 21", got)
 	}
 }
 
-// A job that stalls twice and succeeds held its GPU stalled until it resumed, or until a run
-// reattached to it.
+// Stalled time ends when the job resumes or a run reattaches to it.
 func TestHoldingOfAStalledSuccess(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(1000+s), 0) }
 	var a RunHistory

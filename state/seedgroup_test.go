@@ -38,17 +38,17 @@ func TestSeedGroupKeepsTheLastSuccesses(t *testing.T) {
 	f := h.SeedGroup(0, name)
 	median, most := f.Took()
 	if median != 19*time.Second || most != 27*time.Second || len(f.Seconds) != keptOfGroup {
-		t.Errorf("%v, %v of %v", median, most, f.Seconds)
+		t.Errorf("median %v, 90th percentile %v of %v, want 19s and 27s of %d successes", median, most, f.Seconds, keptOfGroup)
 	}
 	if m, runs := f.Memory(); m != (23*gpu.GiB).Ample() || runs != keptOfGroup || f.Hogs != 1 {
-		t.Errorf("%s from %d: %v", m, runs, f.Peaks)
+		t.Errorf("memory %s from %d runs, peaks %v, hogs %d", m, runs, f.Peaks, f.Hogs)
 	}
 	ran(h, 32, name, Fact{Memory: 40 * gpu.GiB}, Fact{State: OOM, ErrorType: ErrOOM})
 	if m, _ := f.Memory(); m != 40*gpu.GiB {
-		t.Errorf("after an oom with 40 GiB: %s", m)
+		t.Errorf("after an OOM with 40 GiB: %s", m)
 	}
 	if n := len(h.SeedGroups(0)); n != 2 || h.SeedGroup(1, name) != nil {
-		t.Errorf("%d groups", n)
+		t.Errorf("%d groups, want 2, and none in another ledger", n)
 	}
 }
 
@@ -59,9 +59,9 @@ func TestOldestSeedGroupsAreForgotten(t *testing.T) {
 	}
 	all := h.SeedGroups(0)
 	if n := len(all); n > 2*keptGroups || n < keptGroups {
-		t.Errorf("%d groups are kept", n)
+		t.Errorf("%d groups are kept, want %d to %d", n, keptGroups, 2*keptGroups)
 	}
 	if all[0].Name != SeedGroupName(10*keptGroups-1, false) || !slices.IsSortedFunc(all, func(a, b SeedGroup) int { return int(b.Ended - a.Ended) }) {
-		t.Errorf("the last is %+v", all[0])
+		t.Errorf("groups are not sorted by their last ends; the first is %+v", all[0])
 	}
 }

@@ -25,8 +25,8 @@ func addEnds(t *testing.T, s *State, first, n int) {
 	}
 }
 
-// coverage returns how many bytes of a job file's ledger its index covers, 0 without an index, and
-// the ledger's size.
+// coverage returns how many bytes of a job file's ledger are covered by its index (0 if there is
+// none), and the ledger's size.
 func coverage(t *testing.T, job string) (bytes, of int64) {
 	t.Helper()
 	path := filepath.Join(Folder(job, ""), ledgerName)
@@ -40,14 +40,14 @@ func coverage(t *testing.T, job string) (bytes, of int64) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(indexPath(path) + ".new"); err == nil {
-		t.Error("a half-written index was left behind")
+		t.Error("leftover of a partly written index")
 	}
 	c, _, _ := readIndex(path, ledger)
 	return c.Offset, fi.Size()
 }
 
 // A run that has added many lines writes the index when it closes, so that the next run need not
-// read them. A few lines are not worth it, and an open attempt must be read from the ledger.
+// read those lines. There is no new index after a few lines or while an attempt is open.
 func TestCloseIndexesLinesTheRunAdded(t *testing.T) {
 	job := jobFile(t)
 	run := func(do func(s *State)) (bytes, of int64) {
@@ -67,7 +67,7 @@ func TestCloseIndexesLinesTheRunAdded(t *testing.T) {
 	}
 	before := bytes
 	if bytes, of = run(func(s *State) { addEnds(t, s, 50, 100) }); bytes != before || of == before {
-		t.Errorf("the index covers %d of %d bytes after a little more, want %d as before", bytes, of, before)
+		t.Errorf("after a few more lines, the index covers %d of %d bytes, want %d as before", bytes, of, before)
 	}
 	attempt := state.Fact{Kind: state.KindStart, Time: noon, Key: fmt.Sprintf("%032x", 7), UniID: "u", Attempt: 1}
 	bytes, of = run(func(s *State) {
@@ -85,9 +85,9 @@ func TestCloseIndexesLinesTheRunAdded(t *testing.T) {
 		write(t, s, []state.Fact{attempt})
 	})
 	if bytes != before {
-		t.Errorf("the index covers %d of %d bytes, want %d as before: this run added little", bytes, of, before)
+		t.Errorf("after a single line, the index covers %d of %d bytes, want %d as before", bytes, of, before)
 	}
-	bytes, of = run(func(s *State) { // the next one has read much
+	bytes, of = run(func(s *State) { // this run has read many lines
 		if got := s.History().Of(0, attempt.Key); got == nil || got.State != state.Succeeded || got.UniID != "u" {
 			t.Errorf("got %+v", got)
 		}
@@ -101,10 +101,10 @@ func TestCloseIndexesLinesTheRunAdded(t *testing.T) {
 	}
 	fmt.Fprintln(f, "broken")
 	f.Close()
-	for range 2 { // the warning repeats for every reader
+	for range 2 { // every reader warns again
 		bytes, of = run(func(s *State) {
 			if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], ": invalid JSON") {
-				t.Errorf("got the warnings %q, want one", w)
+				t.Errorf("got warnings %q, want one", w)
 			}
 			addEnds(t, s, 0, 9000)
 		})

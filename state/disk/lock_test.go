@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// If a run is killed while it starts a child, the child holds the lock until its exec. A new run
-// started in that time must not report that a dead process is running the file.
+// If a run is killed while it starts a child, the child holds the lock until its exec. A new run must
+// wait for that, and not report that a dead process is running the file.
 func TestLockOfDeadRunIsAwaited(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
@@ -46,7 +46,7 @@ func TestLockOfDeadRunIsAwaited(t *testing.T) {
 			l, err := takeLock("jobs.yaml", dir)
 			var locked *LockedError
 			if got := err == nil; got != c.want || !got && !errors.As(err, &locked) {
-				t.Errorf("takeLock: %v, want it %v", err, c.want)
+				t.Errorf("takeLock: %v, want success %v", err, c.want)
 			}
 			if l != nil {
 				l.Close()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The last success of a key counts unless it was forgotten, even if other ends followed.
+// The last success of a key counts, even if other ends followed, unless it was forgotten.
 func TestSuccessesAreTheLastOfEachKey(t *testing.T) {
 	dir := t.TempDir()
 	lines := `{"kind":"run","version":1,"git_commit":"one"}
@@ -34,22 +34,22 @@ broken "state":"succeeded"
 		t.Errorf("got %+v", a)
 	}
 	if start, end := a.Lines(dir); start.Log != "/l" || end.LogTo != 7 {
-		t.Errorf("got the lines %+v, %+v", start, end)
+		t.Errorf("got lines %+v, %+v", start, end)
 	}
 	b := last["k2"]
 	if b == nil || b.Run.Commit != "two" {
-		t.Fatalf("got %+v for a line in another order", b)
+		t.Fatalf("fields in another order: got %+v", b)
 	}
 	if start, end := b.Lines(dir); start.Kind != "" || end.Job != "b" {
-		t.Errorf("got the lines %+v, %+v where the ledger lacks the start", start, end)
+		t.Errorf("the ledger lacks the start: got lines %+v, %+v", start, end)
 	}
 	if last, _, err := Successes(filepath.Join(dir, "none")); len(last) > 0 || err != nil {
-		t.Errorf("got %v, %v without a ledger", last, err)
+		t.Errorf("no ledger: got %v, %v", last, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, ledgerName), []byte(strings.Repeat("x", 100_000)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if last, _, err := Successes(dir); len(last) > 0 || err != nil {
-		t.Errorf("got %v, %v from a line without an end", last, err)
+		t.Errorf("long line without newline: got %v, %v", last, err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whichever process comes first creates the token. All others get the same one, and only the user
-// can read it.
+// The first caller creates the token, and all others get the same one. Only the user can read the
+// file.
 func TestTokenIsTheSameForAllProcesses(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", home)
@@ -29,7 +29,7 @@ func TestTokenIsTheSameForAllProcesses(t *testing.T) {
 	all.Wait()
 	for _, token := range tokens {
 		if len(token) != 64 || token != tokens[0] {
-			t.Fatalf("tokens %v", tokens)
+			t.Fatalf("tokens differ or are invalid: %v", tokens)
 		}
 	}
 	_, path, _ := Token("web")
@@ -37,10 +37,10 @@ func TestTokenIsTheSameForAllProcesses(t *testing.T) {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(home, "gpurun", "*.new-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("leftover files: %v", left)
 	}
 	if other, _, err := Token("web-control"); err != nil || other == tokens[0] {
-		t.Errorf("the other token is %q, %v", other, err)
+		t.Errorf("token with another name: %q, %v, want a different one", other, err)
 	}
 	for text, mode := range map[string]os.FileMode{tokens[0]: 0o640, "short": 0o600, "": 0o600, strings.Repeat("x", 64): 0o600} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -50,7 +50,7 @@ func TestTokenIsTheSameForAllProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := Token("web"); err == nil || !strings.Contains(err.Error(), "remove it") {
-			t.Errorf("%q with mode %v: %v", text, mode, err)
+			t.Errorf("file with %q and mode %v: got %v, want an error", text, mode, err)
 		}
 	}
 	if err := os.Remove(path); err != nil {
@@ -60,11 +60,11 @@ func TestTokenIsTheSameForAllProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := Token("web"); err == nil {
-		t.Error("followed a link")
+		t.Error("Token followed a symbolic link")
 	}
 }
 
-// A partly written token would have to be removed by hand, so a full disk must leave none.
+// A user would have to remove a partly written token by hand, so a full disk must leave none.
 func TestFullDiskLeavesNoPartialToken(t *testing.T) {
 	if limitsFiles(t) {
 		return
@@ -83,9 +83,9 @@ func TestFullDiskLeavesNoPartialToken(t *testing.T) {
 	_, _, err := Token("web")
 	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &all)
 	if err == nil {
-		t.Error("no error")
+		t.Error("no error on a full disk")
 	}
 	if token, _, err := Token("web"); err != nil || len(token) != 64 {
-		t.Errorf("then: %q, %v", token, err)
+		t.Errorf("with room again: %q, %v", token, err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// Which owners and permissions of state folders are accepted.
 func TestOnlyFoldersOfTrustedOwnersAreAccepted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make folders of other users")
@@ -25,10 +24,10 @@ func TestOnlyFoldersOfTrustedOwnersAreAccepted(t *testing.T) {
 		"own, shared group":           {0, lab, 0o775, 0, "other users can write to"},
 		"own, setgid, group may read": {0, lab, 0o755 | os.ModeSetgid, 0, ""},
 		"own, everybody":              {0, 0, 0o777, 0, "chmod go-w"},
-		"another's":                   {mallory, mallory, 0o755, 0, "belongs to uid 61001"},
-		"another's, open":             {mallory, mallory, 0o777, 0, "belongs to uid 61001"},
+		"another user's":              {mallory, mallory, 0o755, 0, "belongs to uid 61001"},
+		"another user's, writable":    {mallory, mallory, 0o777, 0, "belongs to uid 61001"},
 		"root with a user's file":     {alice, alice, 0o775, alice, ""},
-		"root, another's folder":      {mallory, mallory, 0o755, alice, "belongs to uid 61001"},
+		"root, third user's folder":   {mallory, mallory, 0o755, alice, "belongs to uid 61001"},
 		"a user's file, shared group": {alice, lab, 0o775, alice, "other users can write to"},
 	} {
 		t.Run(name, func(t *testing.T) {

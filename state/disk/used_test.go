@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// used returns a batch with state, for this test's list.
+// used creates a batch's state and returns its entry for the list of used batches.
 func used(t *testing.T, name string, at int) Used {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
@@ -34,13 +34,13 @@ func TestRememberedIsSortedByLastStart(t *testing.T) {
 	a, b := used(t, "a", 1), used(t, "b", 2)
 	elsewhere := Used{File: "/exp/c", Dir: "/none", Host: "another", Started: time.Unix(9, 0).UTC()}
 	if got := Remembered(); len(got) != 0 {
-		t.Errorf("at first: %v", got)
+		t.Errorf("initially: got %v, want none", got)
 	}
 	if err := Remember(a, b, elsewhere); err != nil {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(files(Remembered())); got != "[b a]" {
-		t.Errorf("got %v", got)
+		t.Errorf("got %v, want [b a]", got)
 	}
 	a.Started = time.Unix(3, 0).UTC()
 	if err := Remember(a); err != nil {
@@ -53,11 +53,11 @@ func TestRememberedIsSortedByLastStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(files(Remembered())); got != "[a]" {
-		t.Errorf("with b gone: %v", got)
+		t.Errorf("after b was removed: got %v, want [a]", got)
 	}
 	dir, _ := usedFolder()
 	if got := readUsed(dir); len(got) != 2 || got[0].Host != "another" {
-		t.Errorf("the list has %v; what another host has stays", got)
+		t.Errorf("the list has %v, want a and the entry of another host", got)
 	}
 }
 
@@ -97,6 +97,6 @@ func TestConcurrentRememberLosesNothing(t *testing.T) {
 	}
 	work.Wait()
 	if got := Remembered(); len(got) != len(all) {
-		t.Errorf("%d of %d are remembered", len(got), len(all))
+		t.Errorf("%d of %d batches are remembered", len(got), len(all))
 	}
 }

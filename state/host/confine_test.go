@@ -35,7 +35,7 @@ func TestWithinRefusesPathsAndLinksOutside(t *testing.T) {
 		return err
 	}
 	if err := open(base + "/in2/file"); Within("/") != nil || err != nil || Confined() {
-		t.Error("confined without being told")
+		t.Error("confined without a call of Confine")
 	}
 	Confine([]string{base + "/in", base + "/data"})
 	t.Cleanup(func() { Confine(nil) })
@@ -46,25 +46,25 @@ func TestWithinRefusesPathsAndLinksOutside(t *testing.T) {
 	} {
 		path := base + "/" + path
 		if err := Within(path); (err == nil) != reachable || err != nil && !errors.As(err, new(*OutsideError)) {
-			t.Errorf("Within(%s) = %v", path, err)
+			t.Errorf("Within(%s) = %v, want reachable %v", path, err, reachable)
 		}
 		if err := open(path); errors.As(err, new(*OutsideError)) == reachable {
-			t.Errorf("OpenRegular(%s): %v", path, err)
+			t.Errorf("OpenRegular(%s) = %v, want reachable %v", path, err, reachable)
 		}
 	}
 	if _, err := OpenOwn(base+"/in2/new", os.O_RDWR|os.O_CREATE, 0o644); err == nil {
-		t.Error("OpenOwn writes outside")
+		t.Error("OpenOwn opened a file outside")
 	} else if _, err := os.Lstat(base + "/in2/new"); err == nil {
-		t.Error("OpenOwn has made a file outside")
+		t.Error("OpenOwn created a file outside")
 	}
 
-	// A link may be replaced after it was checked.
+	// A path may lead outside by the time it is opened, although Within has checked it.
 	f, err := Open(base + "/in/out/file")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	if opened(f) == nil {
-		t.Error("an open file outside is taken for one inside")
+		t.Error("an open file outside counts as inside")
 	}
 }

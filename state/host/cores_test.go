@@ -16,7 +16,7 @@ func TestParseCores(t *testing.T) {
 	}
 	for _, list := range []string{"", "a", "3-1", "-1", "1-", "1024", "0,,1", "0-99999999999999999999"} {
 		if _, err := ParseCores(list); err == nil {
-			t.Errorf("%q is no list of cores", list)
+			t.Errorf("%q is accepted as a list of cores", list)
 		}
 	}
 }

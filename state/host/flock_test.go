@@ -21,16 +21,16 @@ func TestLockHolderIsTheLockingProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pid := LockHolder(st.Dev, st.Ino); pid != 0 {
-		t.Errorf("held by %d before anyone locked it", pid)
+		t.Errorf("LockHolder of an unlocked file is %d", pid)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
 	if pid := LockHolder(st.Dev, st.Ino); pid != os.Getpid() {
-		t.Skipf("/proc/locks says %d: this file system uses its own device numbers", pid)
+		t.Skipf("LockHolder is %d: this file system uses its own device numbers", pid)
 	}
 	if uid, ok := Owner(os.Getpid()); !ok || uid != os.Getuid() || !Alive(os.Getpid()) {
-		t.Errorf("this process belongs to %d, %v", uid, ok)
+		t.Errorf("owner of this process is %d, %v", uid, ok)
 	}
 }
 
@@ -54,7 +54,8 @@ func TestParseLockSkipsOtherKinds(t *testing.T) {
 	}
 }
 
-// The kernel returns /proc/locks a page at a time, so a lock that is released in between can hide another one.
+// The kernel returns /proc/locks a page at a time. So a lock that is released between two pages could
+// hide another one.
 func TestLockIsFoundWhileOthersComeAndGo(t *testing.T) {
 	dir := t.TempDir()
 	lock := func(name string, how int) *os.File {

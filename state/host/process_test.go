@@ -18,7 +18,7 @@ func TestParseStatOfOddCommandNames(t *testing.T) {
 	} {
 		got, ok := ParseStat([]byte(line))
 		if ok != (want.PID != 0) || ok && got != want {
-			t.Errorf("%q: %+v, %v", line, got, ok)
+			t.Errorf("%q: got %+v, %v, want %+v", line, got, ok, want)
 		}
 	}
 }

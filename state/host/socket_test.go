@@ -37,6 +37,6 @@ func TestShortPathWorksForLongPaths(t *testing.T) {
 		t.Error(err)
 	}
 	if err := ShortPath(filepath.Join(dir, "none", "s"), func(string) error { return nil }); !os.IsNotExist(err) {
-		t.Errorf("a missing folder: %v", err)
+		t.Errorf("missing folder: got %v", err)
 	}
 }

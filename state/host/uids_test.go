@@ -10,9 +10,9 @@ func TestUIDMapGivesHostUIDs(t *testing.T) {
 		{"the host", "         0          0 4294967295\n", 1000, 1000},
 		{"rootless: root", "         0       1000          1\n         1     100000      65536\n", 0, 1000},
 		{"rootless: a user", "0 1000 1\n1 100000 65536\n", 33, 100032},
-		{"somebody outside", "0 1000 1\n1 100000 65534\n", 65535, -1},
+		{"user outside the map", "0 1000 1\n1 100000 65534\n", 65535, -1},
 		{"no map", "", 65534, -1},
-		{"nonsense", "x\n", 0, -1},
+		{"invalid map", "x\n", 0, -1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ func TestTextHidesOnlySecrets(t *testing.T) {
 		{"login with hf_abcdefghijklmnopqrstuvwx done", "login with *** done"},
 		{"password: hunter2", "password: ***"},
 		{"--authToken abc", "--authToken ***"},
-		// A reference to a secret may stay.
+		// References to secrets stay.
 		{"train --token $HF_TOKEN", "train --token $HF_TOKEN"},
 		{`train --token "${HF_TOKEN}"`, `train --token "${HF_TOKEN}"`},
 		{"TOKEN=$(cat ~/.token) train", "TOKEN=$(cat ~/.token) train"},
@@ -63,8 +63,8 @@ func TestValueHidesSecretNames(t *testing.T) {
 	}
 }
 
-// A secret that was given in one of the usual ways must be hidden in any context, and redacting the
-// result again must not change it.
+// A secret passed in one of the usual ways must be hidden in any context. Redacting the result again
+// must not change it.
 func FuzzText(f *testing.F) {
 	f.Add("python ", " --lr 0.1")
 	f.Add("a='b c", "' x")
@@ -84,7 +84,7 @@ func FuzzText(f *testing.F) {
 				t.Errorf("%q is still in %q", secret, got)
 			}
 			if again := Text(got); again != got {
-				t.Errorf("not stable: %q, then %q", got, again)
+				t.Errorf("redacting %q again gives %q", got, again)
 			}
 		}
 	})

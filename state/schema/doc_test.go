@@ -40,7 +40,7 @@ func TestReferenceMatchesTypes(t *testing.T) {
 		return
 	}
 	if string(doc) != want {
-		t.Errorf("%s is not what the types say: go test ./state/schema -update", reference)
+		t.Errorf("%s does not match the types (run go test ./state/schema -update)", reference)
 	}
 }
 
@@ -79,7 +79,7 @@ func describe(t *testing.T) string {
 // factTypes are the types of package state that occur in events.
 var factTypes = []string{"Fact", "Input", "Loss", "GPUUse"}
 
-// names are the names of code types in the reference.
+// names maps types of codes to their names in the reference.
 var names = map[string]string{
 	"RunPhase": "phase", "OutcomeCode": "outcome.code", "WaitCode": "wait.code", "PlanCode": "plan.code", "CheckCode": "checks[].code", "CauseCode": "cause.code", "Code": "gpus[].code", "Kind": "kind", "UseKind": "parts[].kind", "Phase": "state",
 }
@@ -157,12 +157,12 @@ func sentence(doc, name string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// samples contains the type of each sample in docs/reference/json.md.
+// samples has a value of each type with a sample in docs/reference/json.md.
 var samples = map[string]any{
 	"Status": Status{}, "Problems": Problems{}, "Plan": Plan{}, "Wait": Wait{}, "Event": Event{},
 }
 
-// Samples in docs/reference/json.md must have exactly the fields of their type.
+// Each type must have a sample in docs/reference/json.md with exactly its fields.
 func TestSamplesMatchTypes(t *testing.T) {
 	doc, err := os.ReadFile(reference)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestSamplesMatchTypes(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?s)<!-- (\\w+) -->\n```json\n(.*?)```").FindAllStringSubmatch(string(doc), -1) {
 		name, text := m[1], m[2]
 		if samples[name] == nil {
-			t.Errorf("a sample of %q: no such type", name)
+			t.Errorf("sample of unknown type %q", name)
 			continue
 		}
 		seen[name] = true
@@ -180,7 +180,7 @@ func TestSamplesMatchTypes(t *testing.T) {
 		d := json.NewDecoder(strings.NewReader(text))
 		d.DisallowUnknownFields()
 		if err := d.Decode(v.Interface()); err != nil {
-			t.Errorf("the sample of %s: %v", name, err)
+			t.Errorf("sample of %s: %v", name, err)
 			continue
 		}
 		again, err := json.Marshal(v.Interface())
@@ -192,7 +192,7 @@ func TestSamplesMatchTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if compact.String() != string(again) {
-			t.Errorf("the sample of %s:\n%s\nit would be\n%s", name, compact.String(), again)
+			t.Errorf("sample of %s:\ngot  %s\nwant %s", name, compact.String(), again)
 		}
 	}
 	for name := range samples {
@@ -202,7 +202,7 @@ func TestSamplesMatchTypes(t *testing.T) {
 	}
 }
 
-// The unit must be part of the name, and no list or object may be omitted.
+// The name of an amount of bytes must end in _bytes, and no field may be omitted.
 func TestNamesIncludeUnits(t *testing.T) {
 	done := map[reflect.Type]bool{}
 	var check func(t *testing.T, typ reflect.Type)
@@ -218,10 +218,10 @@ func TestNamesIncludeUnits(t *testing.T) {
 			f := typ.Field(i)
 			tag := f.Tag.Get("json")
 			if strings.Contains(tag, "omit") {
-				t.Errorf("%s.%s may be left out: what is unknown is null", typ.Name(), f.Name)
+				t.Errorf("%s.%s can be omitted (use null for unknown values)", typ.Name(), f.Name)
 			}
 			if strings.Contains(f.Type.String(), "gpu.Bytes") && !strings.HasSuffix(tag, "_bytes") {
-				t.Errorf("%s.%s is %q, which does not end in _bytes", typ.Name(), f.Name, tag)
+				t.Errorf("%s.%s is named %q, want the suffix _bytes", typ.Name(), f.Name, tag)
 			}
 			check(t, f.Type)
 		}
@@ -230,6 +230,6 @@ func TestNamesIncludeUnits(t *testing.T) {
 		check(t, reflect.TypeOf(v))
 	}
 	if len(done) < 25 {
-		t.Errorf("only %d types were checked", len(done))
+		t.Errorf("only %d types were checked, want at least 25", len(done))
 	}
 }

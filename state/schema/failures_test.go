@@ -9,7 +9,7 @@ import (
 	"gpurun/state"
 )
 
-// failed returns a job with parameters such as "model=vit lr=0.1", its end, and the GPU of its last
+// failed returns a job with parameters such as "model=vit lr=0.1", an end, and the GPUs of its last
 // attempt.
 func failed(params string, end state.Phase, cause string, gpus ...int) *Job {
 	j := &Job{Name: strings.ReplaceAll(params, " ", "-"), Params: map[string]string{}, State: end, Attempts: 1, Attempt: &Attempt{UniID: Known("of " + params)}}
@@ -39,27 +39,27 @@ func TestFailuresWithTheSameErrorShareAGroup(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		jobs []*Job
-		want []string // count, cause: apart
+		want []string // "count cause: what sets the jobs apart"
 	}{
 		{"none", []*Job{failed("s=1", ok, "")}, nil},
-		{"no single value, but two together", []*Job{
+		{"two values together", []*Job{
 			failed("m=vit lr=0.1 s=1", state.Failed, nan), failed("m=vit lr=0.1 s=2", state.Failed, nan),
 			failed("m=vit lr=0.01 s=1", ok, ""), failed("m=cnn lr=0.1 s=1", ok, ""),
 		}, []string{"2 " + nan + ": all jobs with lr=0.1 m=vit"}},
 		{"one value is enough", []*Job{
 			failed("m=vit lr=0.1 s=1", state.Failed, nan), failed("m=vit lr=0.1 s=2", state.Failed, nan), failed("m=cnn lr=0.1 s=1", state.UpToDate, ""),
 		}, []string{"2 " + nan + ": all jobs with m=vit"}},
-		{"not all with these values have ended", []*Job{
+		{"one with this value has not ended", []*Job{
 			failed("m=vit s=1", state.Failed, nan), failed("m=vit s=2", state.Failed, nan), failed("m=vit s=3", state.Pending, ""), failed("m=cnn s=1", ok, ""),
 		}, []string{"2 " + nan + ": m=vit"}},
-		{"a success has all that they share, but not their GPU", []*Job{
+		{"a success shares the values, but not the GPU", []*Job{
 			failed("m=vit s=1", state.Failed, nan, 2), failed("m=vit s=2", state.Failed, nan, 2), failed("m=vit s=3", ok, "", 1),
 		}, []string{"2 " + nan + ": all on GPU 2"}},
-		{"nothing sets them apart", []*Job{
+		{"a success shares the values and the GPU", []*Job{
 			failed("m=vit s=1", state.Failed, nan, 2), failed("m=vit s=2", state.Failed, nan, 2), failed("m=vit s=3", ok, "", 2),
 		}, []string{"2 " + nan + ": "}},
-		{"nothing to compare with", []*Job{failed("m=vit s=1", state.Failed, nan, 2), failed("m=vit s=2", state.Failed, nan, 2)}, []string{"2 " + nan + ": "}},
-		{"groups by error, the largest first; one job has its GPU", []*Job{
+		{"no other jobs", []*Job{failed("m=vit s=1", state.Failed, nan, 2), failed("m=vit s=2", state.Failed, nan, 2)}, []string{"2 " + nan + ": "}},
+		{"largest group first; a single job has its GPU", []*Job{
 			twice, failed("s=1", state.Failed, "ValueError: 1"), failed("s=2", state.Failed, "ValueError: 2"), failed("s=9", state.Blocked, "need s=3 failed"), failed("s=8", state.Cancelled, "by alice"),
 		}, []string{"2 ValueError: 1: ", "1 SIGSEGV at epoch 7/20: GPU 4; 2 attempts"}},
 		{"memory", []*Job{oom("m=a s=1", 3*gpu.GiB), oom("m=a s=2", 3584*gpu.MiB), failed("m=b s=1", ok, "")}, []string{"2 CUDA out of memory: all jobs with m=a; peak 3.5 GiB of 10 GiB"}},
@@ -73,7 +73,7 @@ func TestFailuresWithTheSameErrorShareAGroup(t *testing.T) {
 			}
 			got = append(got, fmt.Sprintf("%d %s: %s", a.Count, a.Cause.Text, apart))
 			if first := tt.jobs[indexOf(of, g)]; a.Jobs[0] != first.Name || *a.UniID != *first.Attempt.UniID || a.State != first.State {
-				t.Errorf("%s: group %d is %+v, its first job %+v", tt.name, g, a, first)
+				t.Errorf("%s: group %d is %+v, which does not match its first job %+v", tt.name, g, a, first)
 			}
 		}
 		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
@@ -102,6 +102,6 @@ func TestTriedNamesEachGPU(t *testing.T) {
 		return []AttemptRow{on("s=1", 1, 7), on("s=1", 1, 1), on("s=2", 1, 3), on("s=1", 2, 4)}
 	})
 	if got := Value(groups[0].Apart); got != "GPU 1, then GPU 4; 2 attempts" {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want both GPUs of s=1", got)
 	}
 }

@@ -37,7 +37,7 @@ func TestOutcomeFollowsFromCounts(t *testing.T) {
 	}
 	for s, bad := range map[state.Phase]bool{state.Failed: true, state.Timeout: true, state.OOM: true, state.Stalled: true, state.Lost: true, state.Blocked: true, state.Cancelled: false, state.Interrupted: false} {
 		if o := OutcomeOf(exit(0), map[state.Phase]int{state.Succeeded: 1, s: 1}); (o.Code == OutcomeFailed) != bad {
-			t.Errorf("a job that is %s makes the batch %s", s, o.Code)
+			t.Errorf("a job in state %s makes the batch %s, want failed: %v", s, o.Code, bad)
 		}
 	}
 }

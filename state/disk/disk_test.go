@@ -19,7 +19,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func exit(n int) *int { return &n }
 
-// facts are the ledger lines of a small batch: one job succeeded, one failed, one is still running.
+// facts returns the ledger lines of a small batch: a job that succeeded, one that failed, and one
+// that is running.
 func facts() []state.Fact {
 	run := Host()
 	run.Time = noon
@@ -66,7 +67,7 @@ func write(t *testing.T, s *State, fs []state.Fact) {
 	}
 }
 
-// ledgerOf returns the bytes of a ledger with these facts.
+// ledgerOf returns the bytes of a ledger with the lines of facts.
 func ledgerOf(t *testing.T) []byte {
 	t.Helper()
 	job := jobFile(t)
@@ -105,8 +106,8 @@ func TestReloadedLedgerGivesTheSameHistory(t *testing.T) {
 	}
 }
 
-// A crash can cut a ledger at any byte. All complete lines must still be loaded, including one that
-// lacks only its newline, and the next line must start after the torn one.
+// A crash can cut a ledger at any byte. All complete lines must still load, including one that lacks
+// only its newline. The next line must not be appended to a torn one.
 func TestLedgerTruncatedAtAnyByteLoads(t *testing.T) {
 	whole := ledgerOf(t)
 	job := jobFile(t)
@@ -124,16 +125,16 @@ func TestLedgerTruncatedAtAnyByteLoads(t *testing.T) {
 			t.Fatalf("cut at %d: warnings %q", n, s.Warnings())
 		}
 		if lines := strings.Count(string(whole[:n+1]), "\n"); lines >= 4 && s.History().Of(0, "ka") == nil {
-			t.Fatalf("cut at %d: the end of a does not count", n)
+			t.Fatalf("cut at %d: job a's end is missing", n)
 		}
 		write(t, s, []state.Fact{{Kind: state.KindEnd, Time: noon, Job: "z", Key: "kz", UniID: "u9", State: state.Succeeded}})
 		s.Close()
 		h, _, err := Load([]string{job}, Options{})
 		if err != nil || h.Of(0, "kz") == nil {
-			t.Fatalf("cut at %d: the next line is lost: %v", n, err)
+			t.Fatalf("cut at %d: the next line is missing: %v", n, err)
 		}
 		if lines := strings.Count(string(whole[:n]), "\n"); lines >= 4 && h.Of(0, "ka") == nil {
-			t.Fatalf("cut at %d: the end of a is lost", n)
+			t.Fatalf("cut at %d: job a's end is missing after the next line", n)
 		}
 	}
 }
@@ -163,7 +164,7 @@ func TestBrokenLinesAreReportedAndSkipped(t *testing.T) {
 				t.Errorf("warnings: got %q, want %q", got, tt.want)
 			}
 			if s.History().Of(0, "ka") == nil || s.History().Of(0, "kb") == nil {
-				t.Error("the lines after it are lost")
+				t.Error("the lines after the broken one are missing")
 			}
 		})
 	}
@@ -180,12 +181,12 @@ func TestNewerLedgerIsRefused(t *testing.T) {
 	}
 	for _, want := range []string{"version 2, by gpurun v9.1.0", "reads up to version 1"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q lacks %q", err, want)
+			t.Errorf("error %q lacks %q", err, want)
 		}
 	}
 	// A refused Open releases the lock.
 	if _, alive, err := Running(job, ""); alive || err != nil {
-		t.Error("the lock is still held")
+		t.Errorf("the lock is still held: %v, %v", alive, err)
 	}
 }
 
@@ -195,12 +196,12 @@ func TestSecondRunIsRefused(t *testing.T) {
 	_, err := Open([]string{a, b}, Options{})
 	var held *LockedError
 	if !errors.As(err, &held) || held.PID != os.Getpid() || held.File != b || time.Since(held.Since) > time.Minute {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want the lock of this process on b", err)
 	}
 	// The refused run must not keep any of the batch's locks.
 	open(t, a).Close()
 	if r, alive, err := Running(b, ""); !alive || err != nil || r.PID != os.Getpid() || !r.Here || r.UID != os.Getuid() {
-		t.Errorf("got %+v, %v, %v", r, alive, err)
+		t.Errorf("Running: got %+v, %v, %v, want this process", r, alive, err)
 	}
 	s.Close()
 	open(t, a, b).Close()
@@ -247,8 +248,8 @@ func TestLinkAndJobFileShareAStateFolder(t *testing.T) {
 // attemptFiles lists the files that a batch keeps for its attempts.
 func attemptFiles(s *State) []string { return names(filepath.Join(s.files[0].dir, triesName)) }
 
-// Attempts of a run have slots in one journal. Once an attempt's end is on disk, another attempt
-// can use its slot. The journal is removed with its last attempt.
+// All attempts of a run have slots in one journal. Once an attempt's end is on disk, its slot is free
+// for another attempt. The journal is removed with its last attempt.
 func TestAttemptsShareOneJournal(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -266,28 +267,28 @@ func TestAttemptsShareOneJournal(t *testing.T) {
 	os.WriteFile(s.AttemptDir(0, slots[7])+state.ResultSuffix, nil, 0o644)
 	s.RemoveAttempt(0, slots[7])
 	if _, slot, err := s.NewAttempt(0, false); err != nil || slot.N == 7 {
-		t.Errorf("got slot %d before the end was on disk, %v", slot.N, err)
+		t.Errorf("got slot %d, %v, but its end is not on disk yet", slot.N, err)
 	}
 	s.sync.flush()
 	if id, slot, err := s.NewAttempt(0, false); err != nil || slot.N != 7 {
-		t.Errorf("got slot %d, %v, want the one that is free", slot.N, err)
+		t.Errorf("got slot %d, %v, want slot 7, which is free", slot.N, err)
 	} else {
 		slots[7] = id
 	}
 	if got := attemptFiles(s); len(got) != 1 {
-		t.Errorf("got %q, want the journal alone", got)
+		t.Errorf("got %q, want only the journal", got)
 	}
 	for id := range s.files[0].journal.slots {
 		s.RemoveAttempt(0, id)
 	}
 	s.Close()
 	if got := attemptFiles(s); len(got) != 0 {
-		t.Errorf("a run that is over left %q", got)
+		t.Errorf("leftover files after the run: %q", got)
 	}
 }
 
-// A journal stays as long as one of its attempts is open, whichever run ends that attempt. Attempts
-// that are in no ledger never ran.
+// A journal stays while one of its attempts is open, even across runs. Files of attempts that are in
+// no ledger are removed, because those attempts never ran.
 func TestJournalStaysWhileAnAttemptIsOpen(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -311,7 +312,7 @@ func TestJournalStaysWhileAnAttemptIsOpen(t *testing.T) {
 		s.sync.flush()
 		s.Close()
 		if got := attemptFiles(s); !slices.Contains(got, filepath.Base(slot.Journal)) || slices.Contains(got, other+state.ResultSuffix) || !slices.Contains(got, other+state.VoidSuffix) {
-			t.Fatalf("got %q, want the journal of the open attempt, and what keeps others from beginning", got)
+			t.Fatalf("got %q, want the journal of the open attempt, and the void file of the other attempt", got)
 		}
 	}
 	s = open(t, job)
@@ -319,12 +320,11 @@ func TestJournalStaysWhileAnAttemptIsOpen(t *testing.T) {
 	s.RemoveAttempt(0, id)
 	s.Close()
 	if got := attemptFiles(s); len(got) != 0 {
-		t.Errorf("got %q, want nothing once the attempt is over", got)
+		t.Errorf("got %q, want no files once the attempt has ended", got)
 	}
 }
 
-// If someone removes the journal of a live run, its attempts continue and the next ones get a new
-// journal.
+// If a user removes the journal of a live run, the next attempts get a new one.
 func TestRemovedJournalIsReplaced(t *testing.T) {
 	s := open(t, jobFile(t))
 	defer s.Close()
@@ -337,7 +337,7 @@ func TestRemovedJournalIsReplaced(t *testing.T) {
 	}
 	_, next, err := s.NewAttempt(0, false)
 	if err != nil || next.Journal == slot.Journal || next.N != 0 {
-		t.Fatalf("got %+v, %v", next, err)
+		t.Fatalf("got %+v, %v, want slot 0 of a new journal", next, err)
 	}
 	s.RemoveAttempt(0, first) // its slot was in the removed journal
 	s.sync.flush()
@@ -352,7 +352,7 @@ func TestClusterAttemptsHaveFolders(t *testing.T) {
 	s := open(t, job)
 	id, slot, err := s.NewAttempt(0, true)
 	if err != nil || slot.Journal != "" {
-		t.Fatalf("got %+v, %v", slot, err)
+		t.Fatalf("got %+v, %v, want no slot", slot, err)
 	}
 	os.WriteFile(filepath.Join(s.AttemptDir(0, id), "status"), nil, 0o644)
 	write(t, s, []state.Fact{{Kind: state.KindEnd, UniID: id, Key: "k", State: state.Succeeded}})
@@ -360,9 +360,9 @@ func TestClusterAttemptsHaveFolders(t *testing.T) {
 	s.NewAttempt(0, true)
 	s.Close()
 	if _, err := os.Stat(s.AttemptDir(0, id)); !os.IsNotExist(err) {
-		t.Errorf("the folder is still there: %v", err)
+		t.Errorf("the folder of the ended attempt is still there: %v", err)
 	}
-	// Attempts that are in no ledger never ran; open ones stay.
+	// Folders of attempts that are in no ledger are removed. Those of open attempts stay.
 	s = open(t, job)
 	keep, _, _ := s.NewAttempt(0, true)
 	write(t, s, []state.Fact{{Kind: state.KindStart, UniID: keep, Key: "k"}})
@@ -390,18 +390,18 @@ func TestFreshLogKeepsThePreviousOne(t *testing.T) {
 	os.WriteFile(log, []byte("old"), 0o644)
 	fresh(log, true)
 	if b, _ := os.ReadFile(log + ".1"); string(b) != "old" {
-		t.Errorf("got %q", b)
+		t.Errorf("the previous log is %q, want old", b)
 	}
 	link := filepath.Join(dir, "link.log")
 	os.Symlink("/dev/null", link)
 	fresh(link, false)
 	if _, err := os.Lstat(link); err != nil {
-		t.Error("a link was moved")
+		t.Error("FreshLog moved a symbolic link")
 	}
 	fresh("/dev/null", false)
 }
 
-// If the name of the previous log is taken by a file that gpurun did not create, that file is kept.
+// FreshLog must not replace a file that gpurun did not create with the previous log.
 func TestFreshLogKeepsForeignFile(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "result")
@@ -415,10 +415,10 @@ func TestFreshLogKeepsForeignFile(t *testing.T) {
 		t.Helper()
 		write(log, "log")
 		if empty, err := FreshLog(log, own); err != nil || empty != moved {
-			t.Errorf("moved %v, %v; want %v", empty, err, moved)
+			t.Errorf("FreshLog: empty %v, %v; want %v", empty, err, moved)
 		}
 		if b, _ := os.ReadFile(log + ".1"); string(b) != want {
-			t.Errorf("the previous log is %q, want %q", b, want)
+			t.Errorf("result.1 contains %q, want %q", b, want)
 		}
 	}
 	write(log, "")
@@ -446,7 +446,7 @@ func TestOpenAttemptOnAnotherHostIsRefused(t *testing.T) {
 	s.Close()
 	var e *ElsewhereError
 	if _, err := Open([]string{job}, Options{}); !errors.As(err, &e) || e.Host != "gpu01" || e.Job != "c" || e.Here {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want job c open on gpu01", err)
 	}
 	s, err := Open([]string{job}, Options{Abandon: "gpu01"})
 	if err != nil {
@@ -458,8 +458,8 @@ func TestOpenAttemptOnAnotherHostIsRefused(t *testing.T) {
 	}
 }
 
-// When a cluster job ends, so do the attempts that a run inside it started, but not those it
-// reattached to.
+// When a cluster job ends, so do the attempts that a run inside it started, but not those that the
+// run reattached to.
 func TestClusterJobEndsOnlyItsOwnAttempts(t *testing.T) {
 	for _, within := range []string{"", "slurm/12/0/c"} {
 		job := jobFile(t)
@@ -476,7 +476,7 @@ func TestClusterJobEndsOnlyItsOwnAttempts(t *testing.T) {
 			s.Close()
 		}
 		if got := errors.As(err, new(*ElsewhereError)); got != (within == "") {
-			t.Errorf("started in %q: %v", within, err)
+			t.Errorf("started within %q: got %v", within, err)
 		}
 	}
 }
@@ -493,7 +493,7 @@ func TestReadOnlyFolderIsNamedInTheError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := Load([]string{job}, Options{}); err != nil {
-		t.Errorf("reading should not need a folder: %v", err)
+		t.Errorf("Load needs a writable folder: %v", err)
 	}
 }
 
@@ -506,7 +506,7 @@ func TestAppendToFullDiskFails(t *testing.T) {
 	l := &ledger{f: f, path: f.Name()}
 	defer l.close()
 	if n, err := l.append(facts()...); err == nil || n > 0 {
-		t.Errorf("%d facts were lost without an error: %v", n, err)
+		t.Errorf("append to a full disk: %d facts written, %v", n, err)
 	}
 }
 
@@ -532,7 +532,7 @@ func batches(t *testing.T, stateDir string) {
 		os.Chtimes(filepath.Join(Folder(job, stateDir), ledgerName), at, at)
 		return job
 	}
-	mk(t.TempDir(), "new.yaml", time.Second) // a batch of another project
+	mk(t.TempDir(), "new.yaml", time.Second) // a batch of another project must not be listed
 	old := mk(root, "old.yaml", time.Hour)
 	gone := mk(root, "gone.yaml", 2*time.Hour)
 	sub := mk(filepath.Join(root, "jobs"), "new.yaml", time.Minute)
@@ -565,7 +565,7 @@ func batches(t *testing.T, stateDir string) {
 	}
 }
 
-// The ledger stays open for records that somebody asks for, until its history is closed.
+// The ledger stays open so that records can be read, until its history is closed.
 func TestClosedHistoryHoldsNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ledgerName)
 	if err := os.WriteFile(path, []byte(`{"kind":"end","key":"k","uni_id":"u","state":"succeeded"}`+"\n"), 0o644); err != nil {
@@ -584,7 +584,7 @@ func TestClosedHistoryHoldsNoFile(t *testing.T) {
 		return n
 	}
 	if open() != 1 || h.Of(0, "k") == nil {
-		t.Fatal("the ledger should be open, and its record readable")
+		t.Fatal("the ledger is not open, or its record is not readable")
 	}
 	if h.Close(); open() != 0 {
 		t.Error("the ledger is still open")
@@ -607,8 +607,8 @@ func FuzzLedger(f *testing.F) {
 		} else if !errors.Is(err, ErrNewer) {
 			t.Fatal(err)
 		}
-		// A Follower that reads the file as it grows must pass each complete line once, with its
-		// number.
+		// A Follower that reads the file in two steps must pass each complete line once, with the same
+		// number as in one step.
 		var once, grown []int64
 		count := func(to *[]int64) func(int64, state.Fact) {
 			return func(seq int64, _ state.Fact) { *to = append(*to, seq) }
@@ -619,12 +619,12 @@ func FuzzLedger(f *testing.F) {
 		err := tail.Next(count(&grown))
 		os.WriteFile(path, b, 0o644)
 		if all == nil && (errors.Join(err, tail.Next(count(&grown))) != nil || !slices.Equal(once, grown)) {
-			t.Fatalf("lines %v at once, %v as they came, %v", once, grown, err)
+			t.Fatalf("lines %v in one step, %v in two: %v", once, grown, err)
 		}
 		if end := Follow(filepath.Dir(path)); all == nil && (end.Line != tail.Line || end.Offset != tail.Offset) {
-			t.Fatalf("the end is after %d lines and %d bytes, not %d and %d", end.Line, end.Offset, tail.Line, tail.Offset)
+			t.Fatalf("Follow starts after %d lines and %d bytes, want %d and %d", end.Line, end.Offset, tail.Line, tail.Offset)
 		}
-		// Whatever the content, the next line must be readable.
+		// Whatever the content, the next appended line must be readable.
 		l, err := openLedger(path, r.torn)
 		if err != nil {
 			t.Fatal(err)
@@ -636,7 +636,7 @@ func FuzzLedger(f *testing.F) {
 		got := state.NewHistory()
 		defer got.Close()
 		if err := newReader(path).load(got, 0, nil, false); err == nil && got.Of(0, "next") == nil {
-			t.Fatal("the next line is lost")
+			t.Fatal("the next line is missing")
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"gpurun/state"
 )
 
-// mount mounts a small tmpfs on a new folder, because root ignores file modes.
+// mount mounts a tmpfs on a new folder. Tests run as root need one, because root ignores file modes.
 func mount(t *testing.T, flags uintptr, data string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,15 +33,15 @@ func TestReadOnlyFileSystemIsNamedInTheError(t *testing.T) {
 	job := filepath.Join(dir, "jobs.yaml")
 	_, err := Open([]string{job}, Options{})
 	if err == nil || !strings.Contains(err.Error(), "read-only") || !strings.Contains(err.Error(), "--state-dir") || !strings.Contains(err.Error(), dir) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want the cause, the folder and --state-dir", err)
 	}
 	if _, _, err := Load([]string{job}, Options{}); err != nil {
-		t.Errorf("reading should not need a folder: %v", err)
+		t.Errorf("Load needs a writable folder: %v", err)
 	}
 }
 
-// On a full disk, facts that do not fit are refused. Once there is room again, every accepted fact
-// must be in the ledger, and so must later ones.
+// On a full disk, facts that do not fit are refused. Once there is room again, the ledger must have
+// every accepted fact, and later ones.
 func TestFullDiskLosesNoAcceptedFact(t *testing.T) {
 	for _, together := range []int{1, 7} {
 		t.Run(fmt.Sprint(together), func(t *testing.T) { diskFillsUp(t, together) })
@@ -58,22 +58,22 @@ func diskFillsUp(t *testing.T, together int) {
 	if err := os.WriteFile(ballast, make([]byte, 100<<10), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	taken := 0
+	accepted := 0
 	f := state.Fact{Kind: state.KindEnd, Time: time.Unix(0, 0).UTC(), State: state.Succeeded, Reason: strings.Repeat("x", 3000)}
-	for err == nil && taken < 1000 {
+	for err == nil && accepted < 1000 {
 		var some []state.Fact
 		for i := range together {
-			f.Key = string(rune('A' + taken + i))
+			f.Key = string(rune('A' + accepted + i))
 			some = append(some, f)
 		}
 		var n int
 		n, err = s.Append(0, some...)
-		if taken += n; (n < together) != (err != nil) {
+		if accepted += n; (n < together) != (err != nil) {
 			t.Fatalf("%d of %d were accepted, %v", n, together, err)
 		}
 	}
 	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "full") {
-		t.Fatalf("got %v after %d facts", err, taken)
+		t.Fatalf("got %v after %d facts, want that the disk is full", err, accepted)
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
@@ -84,12 +84,12 @@ func diskFillsUp(t *testing.T, together int) {
 	}
 	s.Close()
 	h, warnings, err := Load([]string{job}, Options{})
-	if err != nil || count(h) != taken+1 || h.Of(0, "after") == nil || len(warnings) > 1 {
-		t.Errorf("got %d records of %d, %q, %v", count(h), taken+1, warnings, err)
+	if err != nil || count(h) != accepted+1 || h.Of(0, "after") == nil || len(warnings) > 1 {
+		t.Errorf("got %d records of %d, warnings %q, %v", count(h), accepted+1, warnings, err)
 	}
 }
 
-// A job starts only if the disk has room for its end and for that of the run.
+// A job starts only if the disk has room for its end. Ends are written even if starts are refused.
 func TestNoStartWithoutRoomForItsEnd(t *testing.T) {
 	dir := mount(t, 0, "size=256k")
 	s, err := Open([]string{filepath.Join(dir, "jobs.yaml")}, Options{})
@@ -118,11 +118,10 @@ func TestNoStartWithoutRoomForItsEnd(t *testing.T) {
 			return
 		}
 	}
-	t.Error("nothing was refused")
+	t.Error("no start was refused")
 }
 
-// An abandoned attempt must stay abandoned: the run that abandoned it is now the last in the
-// ledger, and its host is this one.
+// An abandoned attempt must stay lost, although the last run in the ledger is now one on this host.
 func TestAbandonedAttemptStaysAbandoned(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -145,7 +144,7 @@ func TestAbandonedAttemptStaysAbandoned(t *testing.T) {
 	}
 }
 
-// An attempt whose start line is broken may still be running, so its folder and status must not be
+// An attempt that began but has no line in the ledger may still be running, so its folder must not be
 // removed.
 func TestAttemptWithBrokenStartIsKept(t *testing.T) {
 	job := jobFile(t)
@@ -175,17 +174,18 @@ func TestAttemptWithBrokenStartIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], ids["began"]) {
-		t.Errorf("got warnings %q", w)
+		t.Errorf("got warnings %q, want one about the attempt that began", w)
 	}
 	s.Close()
 	for what, dir := range ids {
 		if _, err := os.Stat(dir); (err == nil) != (what == "began") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("attempt %s: %v", what, err)
 		}
 	}
 }
 
-// Without file locks, a name left in the lock file would lock out all other hosts forever.
+// On file systems without locks, a holder's name left in the lock file would lock out other hosts
+// forever.
 func TestLockFileIsClearedWithoutFlock(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), lockName))
 	if err != nil {
@@ -207,11 +207,11 @@ func TestLockFileIsClearedWithoutFlock(t *testing.T) {
 	}
 	defer again.Close()
 	if h := readHolder(again); h != (holder{}) {
-		t.Errorf("got %+v after unlocking", h)
+		t.Errorf("after unlock, the holder is %+v, want none", h)
 	}
 }
 
-// A failed sync is reported once, by the next Append, and folders stay.
+// A failed sync is reported once, by the next Append. Folders of attempts stay.
 func TestFailedSyncIsReportedOnce(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -234,7 +234,7 @@ func TestFailedSyncIsReportedOnce(t *testing.T) {
 		t.Error("the failed sync was not reported")
 	}
 	if _, err := s.Append(0, end); err != nil {
-		t.Errorf("reported twice: %v", err)
+		t.Errorf("the failed sync is reported twice: %v", err)
 	}
 	if _, err := os.Stat(s.AttemptDir(0, id)); err != nil {
 		t.Errorf("the folder was removed before its end was on disk: %v", err)
@@ -253,7 +253,7 @@ func TestLastSyncFailureIsReported(t *testing.T) {
 	}
 	s.files[0].ledger.f = whole
 	if err := s.Close(); err != nil {
-		t.Errorf("reported twice: %v", err)
+		t.Errorf("the failed sync is reported twice: %v", err)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestLogsStayInTheirFolder(t *testing.T) {
 	}
 }
 
-// Reading a line of any length takes no more memory than the longest valid line.
+// A line longer than any valid one is skipped with a warning.
 func TestHugeLineNeedsLittleMemory(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -291,8 +291,8 @@ func TestHugeLineNeedsLittleMemory(t *testing.T) {
 	}
 }
 
-// limitsFiles reports whether it ran the test in a child process, as a test that limits the size of
-// files must: the log that go test keeps of opened files may already be longer than that.
+// limitsFiles runs the test in a child process and returns true, or returns false in the child. A
+// test that limits the size of files needs this: go test's log of opened files may already be longer.
 func limitsFiles(t *testing.T) bool {
 	t.Helper()
 	const child = "TEST_LIMITS_FILES"
@@ -307,8 +307,8 @@ func limitsFiles(t *testing.T) bool {
 	return true
 }
 
-// However short a write of several facts is, exactly the facts reported as written are in the
-// ledger, once, even after the next ones follow.
+// Wherever a write of several facts is cut short, the ledger must have exactly the facts reported as
+// written, followed by the next ones.
 func TestShortWriteKeepsExactlyTheReportedFacts(t *testing.T) {
 	if limitsFiles(t) {
 		return
@@ -338,7 +338,7 @@ func TestShortWriteKeepsExactlyTheReportedFacts(t *testing.T) {
 		n, err := l.append(fact("a"), fact("b"))
 		_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &all)
 		if (err == nil) != (n == 2) {
-			t.Fatalf("at %d: %d are there, %v", cut, n, err)
+			t.Fatalf("cut at %d: %d of 2 reported as written, %v", cut, n, err)
 		}
 		if _, err := l.append(fact("c")); err != nil {
 			t.Fatal(err)
@@ -350,10 +350,10 @@ func TestShortWriteKeepsExactlyTheReportedFacts(t *testing.T) {
 			want = append(append(want, line...), '\n')
 		}
 		if got, _ := os.ReadFile(path); string(got) != string(want) {
-			t.Fatalf("at %d, with %d there:\n got %s\nwant %s", cut, n, got, want)
+			t.Fatalf("cut at %d, %d reported as written:\n got %s\nwant %s", cut, n, got, want)
 		}
 		if added := l.size - l.began; added != int64(len(want)) {
-			t.Errorf("at %d: %d bytes were added, but it counts %d", cut, len(want), added)
+			t.Errorf("cut at %d: %d bytes were added, but the ledger counts %d", cut, len(want), added)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"gpurun/state"
 )
 
-// someFact returns a random fact. Keys are few, so that they collide.
+// someFact returns a random fact with one of a few keys.
 func someFact(r *rand.Rand, i int) state.Fact {
 	key := fmt.Sprintf("%032x", r.IntN(12))
 	if r.IntN(10) == 0 {
@@ -85,7 +85,7 @@ func plainly(t *testing.T, path string) *state.History {
 	return h
 }
 
-// writeIndexOf writes the index of a ledger, however small.
+// writeIndexOf writes the index of a ledger of any size.
 func writeIndexOf(t *testing.T, path string) {
 	t.Helper()
 	r := newReader(path)
@@ -114,7 +114,7 @@ func same(t *testing.T, got, want *state.History) {
 		m := map[string]state.Record{}
 		for r := range h.Records() {
 			if _, twice := m[r.Key]; twice {
-				t.Fatalf("key %s comes twice", r.Key)
+				t.Fatalf("Records returns key %s twice", r.Key)
 			}
 			m[r.Key] = *r
 		}
@@ -135,12 +135,12 @@ func same(t *testing.T, got, want *state.History) {
 			t.Fatalf("name %s: %+v, want %+v", name, a, b)
 		}
 		if r, plain := want.Of(0, key), got.Plain(0, [16]byte{15: byte(i)}); plain != 0 && plain != r.Plain() {
-			t.Fatalf("key %s is not a plain success of %d", key, plain)
+			t.Fatalf("key %s: Plain is %d, want %d or 0", key, plain, r.Plain())
 		}
 	}
 }
 
-// An index must preserve the last run and how it ended.
+// An index must contain the last run and how it ended.
 func TestIndexKeepsLastExitStatus(t *testing.T) {
 	for _, code := range []int{0, 1} {
 		path := filepath.Join(t.TempDir(), "ledger.jsonl")
@@ -149,7 +149,7 @@ func TestIndexKeepsLastExitStatus(t *testing.T) {
 		_, want := fold(t, path)
 		writeIndexOf(t, path)
 		if c, _, _ := readIndexOf(t, path); !reflect.DeepEqual(c, want.covered) {
-			t.Errorf("index: %+v, ledger: %+v", c, want.covered)
+			t.Errorf("index has %+v, ledger %+v", c, want.covered)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func readIndexOf(t *testing.T, path string) (covered, []entry, []state.SeedGroup
 	return readIndex(path, f)
 }
 
-// writeFacts creates a ledger of facts with some broken lines between them.
+// writeFacts creates a ledger of facts, with a broken line before every 29th.
 func writeFacts(t *testing.T, path string, facts []state.Fact) {
 	t.Helper()
 	var text bytes.Buffer
@@ -184,8 +184,8 @@ func writeFacts(t *testing.T, path string, facts []state.Fact) {
 	}
 }
 
-// Wherever an index ends, the index plus the lines after it must give the same result as all lines,
-// whether it was built from lines or from another index.
+// Wherever an index ends, the index plus the lines after it must give the same history as all lines,
+// whether the index was built from lines or from another index.
 func TestIndexPlusTailEqualsLedger(t *testing.T) {
 	for seed := range uint64(75) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -197,7 +197,7 @@ func TestIndexPlusTailEqualsLedger(t *testing.T) {
 		for cut := 0; cut < len(facts); cut += 1 + r.IntN(60) {
 			writeFacts(t, path, facts[:cut])
 			if h, _ := fold(t, path); len(h.Open) > 0 {
-				continue // a run would not write an index here
+				continue // no run would write an index here
 			}
 			writeIndexOf(t, path)
 		}
@@ -209,14 +209,14 @@ func TestIndexPlusTailEqualsLedger(t *testing.T) {
 		got2, whole := fold(t, path)
 		same(t, got2, want)
 		if !reflect.DeepEqual(tail.covered, whole.covered) {
-			t.Fatalf("read %+v, want %+v", tail.covered, whole.covered)
+			t.Fatalf("with an index, got %+v, want %+v", tail.covered, whole.covered)
 		}
 		for r := range got.Records() {
 			if f, ok := got.StartOf(r); ok != (r.StartSeq > 0) || !f.Time.Equal(r.Start) {
-				t.Fatalf("%+v began with %+v, %v", r, f, ok)
+				t.Fatalf("StartOf(%+v) = %+v, %v", r, f, ok)
 			}
 		}
-		for i := range 20 { // also while a run continues
+		for i := range 20 { // facts of a run that continues
 			f := someFact(r, 1000+i)
 			got.ApplyAt(0, int64(1e6+i), f)
 			want.ApplyAt(0, int64(1e6+i), f)
@@ -260,31 +260,31 @@ func TestStaleIndexIsIgnored(t *testing.T) {
 		change func(t *testing.T, path string)
 		used   bool
 	}{
-		{"as it was", func(*testing.T, string) {}, true},
+		{"unchanged", func(*testing.T, string) {}, true},
 		{"deleted", func(t *testing.T, path string) { os.Remove(indexPath(path)) }, false},
 		{"empty", func(t *testing.T, path string) { os.Truncate(indexPath(path), 0) }, false},
-		{"cut off", func(t *testing.T, path string) { os.Truncate(indexPath(path), 3000) }, false},
-		{"a folder", func(t *testing.T, path string) { os.Remove(indexPath(path)); os.Mkdir(indexPath(path), 0o777) }, false},
-		{"a shorter ledger", func(t *testing.T, path string) { writeFacts(t, path, facts[:150]) }, false},
-		{"another ledger", func(t *testing.T, path string) {
+		{"truncated", func(t *testing.T, path string) { os.Truncate(indexPath(path), 3000) }, false},
+		{"replaced by a folder", func(t *testing.T, path string) { os.Remove(indexPath(path)); os.Mkdir(indexPath(path), 0o777) }, false},
+		{"ledger shortened", func(t *testing.T, path string) { writeFacts(t, path, facts[:150]) }, false},
+		{"first line of the ledger changed", func(t *testing.T, path string) {
 			facts := append([]state.Fact(nil), facts...)
 			facts[0] = end(facts[0].Key, "j0b0")
 			writeFacts(t, path, facts)
 		}, false},
-		{"an edit of equal length in the middle", func(t *testing.T, path string) {
+		{"middle line of the ledger changed", func(t *testing.T, path string) {
 			facts := append([]state.Fact(nil), facts...)
 			facts[100] = end(facts[100].Key, "j0b100")
 			writeFacts(t, path, facts)
 		}, false},
-		{"another end", func(t *testing.T, path string) {
+		{"last line of the ledger changed", func(t *testing.T, path string) {
 			facts := append([]state.Fact(nil), facts...)
 			facts[199] = end(facts[199].Key, "j0b199")
 			writeFacts(t, path, facts)
 		}, false},
-		{"of another format", func(t *testing.T, path string) {
+		{"another format", func(t *testing.T, path string) {
 			rewriteIndex(t, path, func(x *index) any { x.Format++; return x })
 		}, false},
-		{"of the first format", func(t *testing.T, path string) {
+		{"the first format", func(t *testing.T, path string) {
 			rewriteIndex(t, path, func(x *index) any {
 				var c covered
 				if err := json.Unmarshal(x.CoveredJSON, &c); err != nil {
@@ -311,13 +311,13 @@ func TestStaleIndexIsIgnored(t *testing.T) {
 			got, rd := fold(t, path)
 			same(t, got, want)
 			if used := rd.from > 0; used != tt.used {
-				t.Errorf("used %v, want %v", used, tt.used)
+				t.Errorf("index used: %v, want %v", used, tt.used)
 			}
 		})
 	}
 }
 
-// FuzzIndex checks that an index file with any content is either refused or answers every query.
+// FuzzIndex checks that no content of an index file causes a panic.
 func FuzzIndex(f *testing.F) {
 	ledger := filepath.Join(f.TempDir(), ledgerName)
 	var text bytes.Buffer
@@ -348,7 +348,7 @@ func FuzzIndex(f *testing.F) {
 	f.Add(whole, true)
 	f.Add(whole, false)
 	f.Fuzz(func(t *testing.T, b []byte, sum bool) {
-		if sum && len(b) >= 4 { // skip the checksum
+		if sum && len(b) >= 4 { // give it a valid checksum
 			b = bytes.Clone(b)
 			binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli()))
 		}
@@ -377,7 +377,7 @@ func count(h *state.History) (n int) {
 	return n
 }
 
-// Jobs that started nearly in the order of the batch are found without a map; the rest with one.
+// If jobs started nearly in the order of the batch, find needs no map of them.
 func TestFindNeedsNoMapForJobsInOrder(t *testing.T) {
 	const jobs = 10_000
 	id := func(i int) keyID { return keyID{14: byte(i >> 8), 15: byte(i)} }
@@ -388,14 +388,14 @@ func TestFindNeedsNoMapForJobsInOrder(t *testing.T) {
 		}
 		for i := range jobs {
 			if k, known := p.find(id(i)); !known || p.entries[k].start != int64(i) {
-				t.Fatalf("blocks of %d: job %d is at %d, %v", far, i, k, known)
+				t.Fatalf("shuffled in blocks of %d: job %d is found at %d, %v", far, i, k, known)
 			}
 		}
 		if far <= near && p.at != nil {
-			t.Errorf("blocks of %d: a map was made", far)
+			t.Errorf("shuffled in blocks of %d: a map was made", far)
 		}
 		if _, known := p.find(keyID{0: 1}); known {
-			t.Error("found what is not there")
+			t.Error("found a job that is not there")
 		}
 	}
 }

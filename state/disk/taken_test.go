@@ -14,14 +14,14 @@ import (
 	"gpurun/state"
 )
 
-// Users may do any of this to the ledger of a live run. Whatever they do, the run's records must
-// end up in the ledger once, and the change is reported unless nothing was lost.
+// Users may do any of this to the ledger of a live run. The run's records must still end up in the
+// ledger, once. A change that loses lines is reported.
 func TestChangedLedgerGetsTheRunsLinesBack(t *testing.T) {
 	truncate := func(path string) error { return os.Truncate(path, 0) }
 	for name, c := range map[string]struct {
 		touch func(path string) error
-		told  string
-		old   bool // lines from before this run are there, too
+		told  string // part of the error; "" for none
+		old   bool   // whether lines from before this run must survive
 	}{
 		"removed":   {os.Remove, "removed ledger.jsonl", true},
 		"moved":     {func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") }, "removed", true},
@@ -33,14 +33,14 @@ func TestChangedLedgerGetsTheRunsLinesBack(t *testing.T) {
 		"replaced": {func(path string) error {
 			return errors.Join(os.WriteFile(path+".new", nil, 0o644), os.Rename(path+".new", path))
 		}, "replaced ledger.jsonl", false},
-		"replaced while a backup keeps the file": {func(path string) error {
+		"replaced, with a hard link to the old file": {func(path string) error {
 			return errors.Join(os.Link(path, path+".bak"), os.WriteFile(path+".new", []byte("{\"ki"), 0o644), os.Rename(path+".new", path))
 		}, "replaced ledger.jsonl", false},
-		"written anew by an editor": {func(path string) error {
+		"rewritten by an editor": {func(path string) error {
 			b, err := os.ReadFile(path)
 			return errors.Join(err, os.Remove(path), os.WriteFile(path, b, 0o644))
 		}, "", true},
-		"added to": {func(path string) error {
+		"appended to": {func(path string) error {
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 			if err != nil {
 				return err
@@ -70,21 +70,22 @@ func TestChangedLedgerGetsTheRunsLinesBack(t *testing.T) {
 				write(t, s, []state.Fact{after})
 			}
 			if err := s.Close(); err != nil {
-				t.Errorf("reported twice: %v", err)
+				t.Errorf("Close reports the change again: %v", err)
 			}
 			h, _, err := Load([]string{job}, Options{})
 			if err != nil || h.Of(0, "before") == nil || h.Of(0, "after") == nil || (h.Of(0, "old") != nil) != c.old {
-				t.Errorf("afterwards %d records, %v", count(h), err)
+				t.Errorf("got %d records, %v, want before, after, and old: %v", count(h), err, c.old)
 			}
 			b, _ := os.ReadFile(filepath.Join(s.Dir(0), ledgerName))
 			if n := strings.Count(string(b), `"before","state":"succeeded"}`); n != 1 {
-				t.Errorf("it is there %d times:\n%s", n, b)
+				t.Errorf("the record is in the ledger %d times, want once:\n%s", n, b)
 			}
 		})
 	}
 }
 
-// A run that writes nothing must also notice within seconds, and take the lock again.
+// A run that writes nothing must also notice that its ledger or lock file was removed. It must still
+// hold the lock.
 func TestIdleRunNoticesChangedState(t *testing.T) {
 	for _, name := range []string{ledgerName, lockName} {
 		s := open(t, jobFile(t))
@@ -97,17 +98,17 @@ func TestIdleRunNoticesChangedState(t *testing.T) {
 			err = s.Failure()
 		}
 		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v, want a failure that names %s", err, name)
 		}
 		if _, err := Open([]string{s.files[0].job}, Options{}); !errors.As(err, new(*LockedError)) {
-			t.Errorf("a second run: %v", err)
+			t.Errorf("a second run: got %v, want that it is locked", err)
 		}
 		s.Close()
 	}
 }
 
-// Whether the syncer or a caller notices first, nothing starts after someone has changed the
-// ledger, but ends are still written.
+// After a user has changed the ledger, no job starts, even if the syncer noticed the change first.
+// Ends are still written.
 func TestNothingStartsAfterLedgerWasChanged(t *testing.T) {
 	s := open(t, jobFile(t))
 	write(t, s, []state.Fact{{Kind: state.KindRun}})
@@ -115,22 +116,22 @@ func TestNothingStartsAfterLedgerWasChanged(t *testing.T) {
 	if err := errors.Join(os.WriteFile(path+".new", nil, 0o644), os.Rename(path+".new", path)); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); s.Failure() == nil; time.Sleep(time.Millisecond) { // the syncer checks on its own
+	for end := time.Now().Add(time.Minute); s.Failure() == nil; time.Sleep(time.Millisecond) { // without an Append, the syncer checks
 		if time.Now().After(end) {
-			t.Fatal("the syncer has not noticed that somebody replaced the ledger")
+			t.Fatal("the syncer did not notice the replaced ledger within a minute")
 		}
 	}
 	if _, err := s.Append(0, state.Fact{Kind: state.KindEnd, Key: "a", State: state.Succeeded}); err != nil {
-		t.Errorf("an end: %v", err)
+		t.Errorf("an end was refused: %v", err)
 	}
 	if n, err := s.Append(0, state.Fact{Kind: state.KindStart, Key: "b"}); n != 0 || !errors.As(err, new(*TakenError)) {
-		t.Errorf("a start: got %d written, %v", n, err)
+		t.Errorf("a start: %d written, %v, want it refused", n, err)
 	}
 	s.Close()
 }
 
-// A job file never runs twice at once, under whatever state folder or name. It may run under a lock
-// inherited from the process that started gpurun.
+// A job file never runs twice at the same time, whatever its name or state folder. It may run under a
+// lock inherited from the process that started gpurun.
 func TestJobFileNeverRunsTwiceAtOnce(t *testing.T) {
 	job := jobFile(t)
 	if err := os.WriteFile(job, []byte("jobs: []\n"), 0o644); err != nil {
@@ -150,7 +151,7 @@ func TestJobFileNeverRunsTwiceAtOnce(t *testing.T) {
 	} {
 		var locked *LockedError
 		if _, err := again(); !errors.As(err, &locked) || locked.PID != os.Getpid() {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v, want the lock of this process", err)
 		}
 	}
 	s.Close()
@@ -168,7 +169,7 @@ func TestJobFileNeverRunsTwiceAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open([]string{job}, Options{}); !errors.As(err, new(*LockedError)) {
-		t.Errorf("under a lock of another process: %v", err)
+		t.Errorf("another process's lock on the job file: got %v, want that it is locked", err)
 	}
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFD, 0); err != nil { // like a descriptor inherited from flock(1)
 		t.Fatal(err)
@@ -201,13 +202,13 @@ func TestAnotherUsersLockIsIgnored(t *testing.T) {
 	defer cmd.Wait()
 	defer in.Close()
 	if n, err := out.Read(make([]byte, 7)); err != nil {
-		t.Fatalf("%d %v", n, err)
+		t.Fatalf("flock printed %d bytes, %v", n, err)
 	}
 	open(t, job).Close()
 }
 
-// Machines cloned from one image share a machine-id, but not host names and boot IDs. A machine
-// that was renamed or rebooted is still the same machine.
+// Machines cloned from one image share a machine ID, but neither host name nor boot ID. A machine
+// that was only renamed or only rebooted is still the same.
 func TestClonedMachineIsAnotherMachine(t *testing.T) {
 	for _, c := range []struct {
 		host, boot string
@@ -235,7 +236,7 @@ func TestClonedMachineIsAnotherMachine(t *testing.T) {
 	}
 }
 
-// FuzzTouched checks that the run's records survive whatever is written over its ledger, in place
+// FuzzTouched checks that a run's records survive anything that is written over its ledger, in place
 // or as a new file.
 func FuzzTouched(f *testing.F) {
 	f.Add([]byte("{\"kind\":\"end\"}\n"), true, uint8(0))
@@ -289,20 +290,19 @@ func FuzzTouched(f *testing.F) {
 		}
 		if !seen["first"] || !seen["second"] || !seen["third"] {
 			got, _ := os.ReadFile(path)
-			t.Errorf("of %q after %q: %v\n%q", was, b, seen, got)
+			t.Errorf("ledger %q overwritten with %q: got keys %v from\n%q", was, b, seen, got)
 		}
 	})
 }
 
-// State that stays broken is checked every second, but its error must neither grow nor be reported
-// again.
+// The syncer checks about once a second, but must report a failure that stays only once.
 func TestRepeatedFailureIsReportedOnce(t *testing.T) {
 	var s syncer
 	for range 3 {
 		s.failed(&TakenError{What: "removed ledger.jsonl"})
 	}
 	if err := s.failure(); err == nil {
-		t.Error("not reported")
+		t.Error("the failure is not reported")
 	}
 	s.failed(&TakenError{What: "removed ledger.jsonl"})
 	if err := s.failure(); err != nil || strings.Count(s.err.Error(), "\n") > 0 {

@@ -20,7 +20,7 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// claiming makes the scene's engine publish claims below its own root.
+// claiming makes the scene's engine publish claims below root.
 func claiming(s *scene, root string) *scene {
 	s.engine.Claims = []string{root}
 	s.launch.Grant = gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB}
@@ -41,7 +41,7 @@ func seen(t *testing.T, root string) []gpu.Claim {
 	t.Helper()
 	claims, warnings := claim.NewReader([]string{root}).Others(context.Background())
 	if len(warnings) > 0 {
-		t.Errorf("warnings %q", warnings)
+		t.Errorf("reading the claims: warnings %q", warnings)
 	}
 	return claims
 }
@@ -55,7 +55,7 @@ func await(t *testing.T, root string, n int) []gpu.Claim {
 			return got
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("claims are %+v, want %d", got, n)
+			t.Fatalf("after a minute, claims are %+v, want %d", got, n)
 		}
 	}
 }
@@ -64,13 +64,13 @@ func TestClaimOutlivesRunner(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "read x < fifo"), root)
 	if others := s.claim(); len(others) > 0 {
-		t.Errorf("the first claim sees %+v", others)
+		t.Errorf("the first claim sees %+v, want none", others)
 	}
 	s.start()
 	s.engine.Close()
 	got := await(t, root, 1)[0]
 	if got.PID != s.keeper().PID || got.Attempt != s.launch.UniID || got.Job != "first" {
-		t.Errorf("without its runner the claim is %+v", got)
+		t.Errorf("without the runner, the claim is %+v, want one of the keeper", got)
 	}
 	s.open()
 	claiming(s, root)
@@ -81,12 +81,12 @@ func TestClaimOutlivesRunner(t *testing.T) {
 		t.Fatalf("got %+v, want Running", ev)
 	}
 	if others, _ := s.engine.Others(context.Background(), nil); len(others) > 0 || others == nil {
-		t.Errorf("the run that adopted the attempt mistakes its claim for another's: %+v", others)
+		t.Errorf("the run that adopted the attempt sees %+v, want no other claims", others)
 	}
 	s.goOn()
 	s.ended()
 	if left := seen(t, root); len(left) != 1 {
-		t.Errorf("after the end, for the next attempt: %+v", left)
+		t.Errorf("after the end, claims are %+v, want one for the next attempt", left)
 	}
 	s.engine.Yield(s.launch.UniID, s.launch.Grant.UUIDs)
 	await(t, root, 0)
@@ -100,7 +100,7 @@ func TestUnlaunchedClaimIsReleased(t *testing.T) {
 	await(t, root, 0)
 	s.claim()
 	if got := seen(t, root); len(got) != 1 {
-		t.Errorf("claims are %+v", got)
+		t.Errorf("claims are %+v, want one", got)
 	}
 	s.engine.Close()
 	await(t, root, 0)
@@ -116,10 +116,10 @@ func TestSharedClaimsAddUpWithRivals(t *testing.T) {
 			uniID := a.launch.UniID + strconv.Itoa(i)
 			others, _, err := a.engine.Claim(context.Background(), uniID, "many", a.launch.Grant)
 			if err != nil || len(others) != 1 || others[0].Attempt != b.launch.UniID {
-				t.Errorf("claim %d sees %+v, %v", i, others, err)
+				t.Errorf("claim %d sees %+v, %v, want only the rival", i, others, err)
 			}
 			if others, _ := a.engine.Others(context.Background(), nil); len(others) != 1 {
-				t.Errorf("after claim %d the others are %+v", i, others)
+				t.Errorf("after claim %d, others are %+v, want only the rival", i, others)
 			}
 			if i%2 == 0 {
 				a.engine.Withdraw(uniID)
@@ -133,7 +133,7 @@ func TestSharedClaimsAddUpWithRivals(t *testing.T) {
 	await(t, root, 1)
 }
 
-// heldAre waits until the run has recorded n claims as its own.
+// heldAre waits until the engine has n claims on record as its own.
 func (s *scene) heldAre(n int) {
 	s.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -145,13 +145,13 @@ func (s *scene) heldAre(n int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			s.Fatalf("%d attempts are remembered, want %d", held, n)
+			s.Fatalf("%d claims are on record, want %d", held, n)
 		}
 	}
 }
 
-// A claim ends with its keeper, because no job has it open. The runner renews it immediately for
-// the surviving job, and the run's next keeper takes it over.
+// A claim ends with its keeper, because no job has its file open. The runner claims again for the
+// surviving job.
 func TestClaimSurvivesKilledKeeper(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "read x < fifo"), root)
@@ -168,26 +168,26 @@ func TestClaimSurvivesKilledKeeper(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the claim is still %+v", got)
+			t.Fatalf("the runner did not claim again; the claim is %+v", got)
 		}
 	}
-	t.Logf("nothing was claimed for %s", longest())
+	t.Logf("no claim was visible for %s", longest())
 	b := &s.engine.bridge
 	b.mu.Lock()
 	bridged := b.holder != nil
 	b.mu.Unlock()
 	if !bridged {
-		t.Error("the runner did not hold the claim meanwhile")
+		t.Error("the runner does not hold the claim itself")
 	}
 	s.goOn()
 	if e := s.ended(); !e.Lost {
-		t.Errorf("ended %+v", e)
+		t.Errorf("ended as %+v, want lost", e)
 	}
 	await(t, root, 0)
 }
 
-// watchChild watches the claims below args[0] until stdin is closed, and prints how long there was
-// none.
+// watchChild watches the claims below args[0] until stdin is closed, and prints the longest time
+// without any.
 func watchChild(args []string) error {
 	var enough atomic.Bool
 	go func() {
@@ -206,7 +206,7 @@ func watchChild(args []string) error {
 	return nil
 }
 
-// watchClaims starts a watchChild. The function it returns ends the child and returns its output.
+// watchClaims starts a watchChild. The returned function ends the child and returns its output.
 func watchClaims(t *testing.T, root string) func() string {
 	t.Helper()
 	_, in, said := child(t, "watch child", root)
@@ -220,7 +220,8 @@ func watchClaims(t *testing.T, root string) func() string {
 	}
 }
 
-// If the keeper dies between claim and launch, others may have taken the GPU.
+// If the keeper dies between claim and launch, the attempt must not run, because another run may have
+// claimed the GPU.
 func TestNoLaunchWithoutItsClaim(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "touch ran"), root)
@@ -238,20 +239,20 @@ func TestNoLaunchWithoutItsClaim(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody noticed the keeper's death")
+			t.Fatal("the engine did not notice the keeper's death")
 		}
 	}
 	s.engine.Launch(s.launch)
 	if e := s.ended(); !e.Lost || !e.Void {
-		t.Errorf("ended %+v", e)
+		t.Errorf("ended as %+v, want lost and void", e)
 	}
 	if _, err := os.Stat(s.launch.WorkDir + "/ran"); err == nil {
-		t.Error("it ran without a claim")
+		t.Error("the job ran without a claim")
 	}
 }
 
-// If runner and keeper die, the next run claims for the jobs it adopts. If that run dies as well,
-// the claim is held as long as the job lives.
+// If runner and keeper die, the next run claims for the jobs it adopts. If that run dies, too, its
+// keeper holds the claim until the job ends.
 func TestClaimOfOrphanLastsAsLongAsItsJob(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "read x < fifo"), root)
@@ -269,7 +270,7 @@ func TestClaimOfOrphanLastsAsLongAsItsJob(t *testing.T) {
 	await(t, root, 1)
 	s.engine.Close()
 	if got := seen(t, root); len(got) != 1 {
-		t.Errorf("without a runner the claims are %+v", got)
+		t.Errorf("without a runner, the claims are %+v, want one", got)
 	}
 	s.goOn()
 	await(t, root, 0)
@@ -277,7 +278,7 @@ func TestClaimOfOrphanLastsAsLongAsItsJob(t *testing.T) {
 
 func TestTakenMemoryIsThatOfTheTree(t *testing.T) {
 	self, _ := procs.One(os.Getpid())
-	stray := exec.Command("sleep", "60") // a child of no holder
+	stray := exec.Command("sleep", "60") // its parent holds no claim
 	stray.Env = []string{"PATH=" + os.Getenv("PATH"), procs.UniIDName + "=s"}
 	if err := stray.Start(); err != nil {
 		t.Fatal(err)
@@ -304,6 +305,6 @@ func TestTakenMemoryIsThatOfTheTree(t *testing.T) {
 		got = append(got, c.Taken)
 	}
 	if want := []gpu.Bytes{3, 10, 0, 0, 0, 7, 0}; !slices.Equal(got, want) {
-		t.Errorf("taken are %v, want %v", got, want)
+		t.Errorf("taken memory is %v, want %v", got, want)
 	}
 }

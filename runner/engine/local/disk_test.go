@@ -29,12 +29,12 @@ func TestFullDiskLosesNoEnd(t *testing.T) {
 	fill(t, filepath.Join(s.dir, "filler"))
 	s.engine.Launch(s.launch)
 	if got := s.ended(); !strings.Contains(got.Err, s.dir) || !got.NoRoom {
-		t.Errorf("on a full disk ended as %+v, want an error that names %s", got, s.dir)
+		t.Errorf("second job on a full disk ended as %+v, want an error that names %s", got, s.dir)
 	}
 	s.launch = first
 	s.goOn()
 	if got := s.ended(); got.ExitCode != 4 || got.Err != "" {
-		t.Errorf("ended as %+v", got)
+		t.Errorf("first job ended as %+v, want exit 4", got)
 	}
 	if rec, err := wire.Find(first.Dir, first.UniID); err != nil || rec.State != wire.StateOver || rec.ExitCode != 4 {
 		t.Errorf("record = %+v, %v", rec, err)

@@ -20,8 +20,7 @@ import (
 
 const patience = time.Minute
 
-// A scene is an engine with one attempt whose command waits for a word in a FIFO before it
-// continues.
+// A scene is an engine with one attempt. Most of its commands wait for a line in a FIFO.
 type scene struct {
 	*testing.T
 	dir    string
@@ -29,7 +28,7 @@ type scene struct {
 	launch engine.Launch
 	run    engine.Running
 	slots  int
-	end    *engine.Event // that came with the last Running
+	end    *engine.Event // end that came with the last Running
 }
 
 func newScene(t *testing.T, commands ...string) *scene {
@@ -112,7 +111,7 @@ func (s *scene) next() engine.Event {
 		}
 		return ev
 	case <-time.After(patience):
-		s.Fatal("nothing heard")
+		s.Fatal("no event within a minute")
 		return engine.Event{}
 	}
 }
@@ -144,7 +143,7 @@ func (s *scene) keeper() procs.ID {
 	}
 	k, ok := procs.One(p.Parent)
 	if !ok || k.PID == os.Getpid() {
-		s.Fatalf("the parent of the job is %+v", k)
+		s.Fatalf("the parent of the job is %+v, want a keeper", k)
 	}
 	return k.ID
 }
@@ -165,7 +164,7 @@ func (s *scene) awaitGone(id procs.ID) {
 	defer t.Stop()
 	procs.Await([]procs.ID{id}, quit)
 	if procs.Alive(id) {
-		s.Fatalf("process %d still runs", id.PID)
+		s.Fatalf("process %d is still running", id.PID)
 	}
 }
 
@@ -181,7 +180,7 @@ func (s *scene) goOn() {
 	}
 }
 
-// hear waits for a line that the job writes to its second FIFO.
+// hear waits for a line that the job writes to its FIFO up.
 func (s *scene) hear() {
 	s.Helper()
 	f, err := os.OpenFile(filepath.Join(s.launch.WorkDir, "up"), os.O_RDWR, 0)
@@ -200,7 +199,7 @@ func (s *scene) hear() {
 			s.Fatal(err)
 		}
 	case <-time.After(patience):
-		s.Fatal("nothing came through the FIFO")
+		s.Fatal("the job wrote no line within a minute")
 	}
 }
 
@@ -224,7 +223,7 @@ func TestJobOutlivesKilledKeeper(t *testing.T) {
 		t.Errorf("ended as %s", got)
 	}
 	if got := s.log(); got != "go\n" {
-		t.Errorf("log = %q: only the first command should have continued", got)
+		t.Errorf("log = %q, want output of the first command only", got)
 	}
 	s.launch = s.prepare("next", "echo next")
 	s.start()
@@ -234,13 +233,13 @@ func TestJobOutlivesKilledKeeper(t *testing.T) {
 }
 
 func TestJobOutlivesKeeperAndRunner(t *testing.T) {
-	for _, how := range []string{"by itself", "stopped", "timeout", "a daemon alone is left"} {
+	for _, how := range []string{"by itself", "stopped", "timeout", "only a daemon survives"} {
 		t.Run(how, func(t *testing.T) {
 			s := newScene(t, "read x <fifo; echo $x")
 			want := lostRunning
-			if how == "a daemon alone is left" {
+			if how == "only a daemon survives" {
 				s.launch.Commands[0] = "setsid sh -c '(echo up >up; read x <fifo) &'; exec sleep 1000"
-				s.launch.Tree = true // otherwise, the job would be ended
+				s.launch.Tree = true // otherwise, leftover processes would be ended
 			}
 			if how == "timeout" {
 				s.launch.Timeout = 300 * time.Millisecond
@@ -248,7 +247,7 @@ func TestJobOutlivesKeeperAndRunner(t *testing.T) {
 			s.start()
 			s.engine.Close()
 			s.killKeeper()
-			if how == "a daemon alone is left" {
+			if how == "only a daemon survives" {
 				s.hear()
 				unix.Kill(s.run.PID, unix.SIGKILL)
 				s.awaitGone(procs.ID{PID: s.run.PID, Start: s.run.PIDStart})
@@ -275,8 +274,7 @@ func TestJobOutlivesKeeperAndRunner(t *testing.T) {
 	}
 }
 
-// A job that was saving its work when keeper and runner were killed still gets its time for that,
-// and is stopped then.
+// A job that is saving its work while keeper and runner are killed is stopped by the next runner.
 func TestSavingJobIsStoppedAfterKills(t *testing.T) {
 	s := newScene(t, "trap 'echo saved' USR1; while test -d $PWD; do sleep 0.02; done")
 	s.launch.Shell = []string{"bash", "-c"}
@@ -300,8 +298,7 @@ func TestSavingJobIsStoppedAfterKills(t *testing.T) {
 	}
 }
 
-// Without keeper and runner, a timeout still applies, with the job's own signal, even if only the
-// next runner can send it.
+// A timeout applies even without keeper and runner. The next runner sends the job's own signal.
 func TestTimeoutComesWithoutKeeperAndRunner(t *testing.T) {
 	s := newScene(t, "trap 'echo saved; exit' USR1; while test -d $PWD; do sleep 0.02; done")
 	s.launch.Shell = []string{"bash", "-c"}
@@ -323,7 +320,8 @@ func TestTimeoutComesWithoutKeeperAndRunner(t *testing.T) {
 	}
 }
 
-// An attempt whose processes all ended along with its keeper is lost immediately.
+// If keeper, runner and all processes of an attempt are killed, the attempt is lost, and its next
+// command cannot begin.
 func TestAttemptIsLostIfAllIsKilled(t *testing.T) {
 	s := newScene(t, "read x <fifo", "echo second")
 	s.start()
@@ -337,7 +335,7 @@ func TestAttemptIsLostIfAllIsKilled(t *testing.T) {
 		t.Errorf("ended as %s", got)
 	}
 	if !wire.Forbidden(s.launch.Dir) {
-		t.Error("the second command may begin")
+		t.Error("the second command is not forbidden")
 	}
 }
 
@@ -366,19 +364,18 @@ func TestKeeperGoesAfterItsLastJob(t *testing.T) {
 	s.goOn()
 	s.awaitGone(k)
 	if names, _ := filepath.Glob(filepath.Join(s.dir, socketPattern)); len(names) != 0 {
-		t.Errorf("it left %v", names)
+		t.Errorf("leftover sockets: %v", names)
 	}
 	rec, err := wire.Find(s.launch.Dir, s.launch.UniID)
 	if err != nil || rec.State != wire.StateOver || rec.ExitCode != 4 {
 		t.Errorf("record = %+v, %v", rec, err)
 	}
 	if b, _ := os.ReadFile(filepath.Join(s.dir, "keeper.log")); len(b) != 0 {
-		t.Errorf("it said %q", b)
+		t.Errorf("keeper.log contains %q, want nothing", b)
 	}
 }
 
-// Signals that a terminal sends to all of its processes do not affect the keeper, and jobs start
-// with default handling of them.
+// A terminal's signals do not affect the keeper. Jobs start with default handling of signals.
 func TestKeeperIgnoresTerminal(t *testing.T) {
 	s := newScene(t, "while read -r k v; do case $k in SigIgn:) echo $v;; esac; done </proc/self/status; read x <fifo; exit 4")
 	s.start()
@@ -414,8 +411,7 @@ func TestLongFolderNameWorks(t *testing.T) {
 	}
 }
 
-// Two daemons that only their keeper can identify are eventually assigned to their attempts, and
-// neither outlives its attempt for long.
+// Daemons that only their keeper can find, as its children, must end with their attempts.
 func TestHiddenDaemonsAreAssigned(t *testing.T) {
 	hide := "setsid env -i PATH=$PATH sh -c '(cd /; exec sleep 1000 >/dev/null 2>&1) &'; "
 	s := newScene(t, hide+"read x <fifo")
@@ -431,7 +427,7 @@ func TestHiddenDaemonsAreAssigned(t *testing.T) {
 	}
 	for _, p := range procs.Read() {
 		if p.Parent == k.PID && !p.Zombie {
-			t.Errorf("process %d is left", p.PID)
+			t.Errorf("leftover process %d", p.PID)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-// A process that a job starts to save its work when it is stopped must not be stopped itself.
+// When a job is stopped, a program that its signal handler starts must not be stopped.
 func TestHandlersMayRunPrograms(t *testing.T) {
 	for _, keeper := range []string{"alive", "killed"} {
 		t.Run(keeper, func(t *testing.T) {
@@ -20,7 +20,7 @@ func TestHandlersMayRunPrograms(t *testing.T) {
 			s.engine.Stop(s.launch.UniID, state.WhyInterrupted, engine.Term)
 			s.ended()
 			if got := s.log(); got != "saved\n" {
-				t.Errorf("log = %q, want what the handler says", got)
+				t.Errorf("log = %q, want the output of the handler's program", got)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A rival that keeps claiming a GPU must not get it while a run's attempts follow each other on it.
-// It gets the GPU when the run yields it.
+// A rival that keeps claiming a GPU must not get it between a run's consecutive attempts, but must get
+// it when the run yields it.
 func TestRivalGetsNothingInHandOvers(t *testing.T) {
 	const handOvers = 200
 	root := t.TempDir()
@@ -39,7 +39,7 @@ func TestRivalGetsNothingInHandOvers(t *testing.T) {
 				}
 			default:
 				if len(others) == 0 {
-					t.Errorf("the rival got in with its claim %d", tries)
+					t.Errorf("the rival got the GPU with claim %d", tries)
 					return
 				}
 			}
@@ -67,7 +67,6 @@ func TestRivalGetsNothingInHandOvers(t *testing.T) {
 	a.heldAre(0)
 }
 
-// A claim of several devices is yielded one by one.
 func TestDevicesAreYieldedOneByOne(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "true"), root)
@@ -84,8 +83,8 @@ func TestDevicesAreYieldedOneByOne(t *testing.T) {
 	s.heldAre(0)
 }
 
-// runnerChild is a run whose job has ended and whose next job has no claim yet. args are the folder
-// and the root of claims.
+// runnerChild is a run whose job has ended and whose next job has no claim yet. args are its folder
+// and the root of the claims.
 func runnerChild(args []string) error {
 	l, err := openLocal(engine.Config{Dir: args[0], Claims: args[1:]})
 	if err != nil {
@@ -123,7 +122,7 @@ func TestRunnerKilledInHandOverLeavesNoClaim(t *testing.T) {
 	}
 	began := time.Now()
 	await(t, root, 0)
-	t.Logf("the claim was gone %v after the runner's death", time.Since(began).Round(time.Millisecond))
+	t.Logf("the claim ended %v after the runner's death", time.Since(began).Round(time.Millisecond))
 	for deadline := time.Now().Add(patience); procs.Alive(keeper.ID); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the keeper is still running")

@@ -13,8 +13,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A socket on which another user listens is not a keeper's, whatever its name. It is reported, and
-// nothing is sent to it.
+// A socket on which another user listens is not a keeper's, whatever its name. The runner reports it
+// and sends nothing to it.
 func TestForeignSocketIsReported(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may listen as another user")
@@ -49,11 +49,11 @@ func TestForeignSocketIsReported(t *testing.T) {
 		t.Error("the other user received something")
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Errorf("somebody else's socket is gone: %v", err)
+		t.Errorf("the other user's socket is gone: %v", err)
 	}
 }
 
-// listenAs listens as another user. The kernel records the caller of listen.
+// listenAs listens as another user, because the kernel records the caller of listen as the peer.
 func listenAs(t *testing.T, path string, uid int) *os.File {
 	t.Helper()
 	runtime.LockOSThread()
@@ -65,7 +65,7 @@ func listenAs(t *testing.T, path string, uid int) *os.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This applies only to this thread, unlike package syscall.
+	// Unlike functions of package syscall, this affects only the current thread.
 	become := func(uid int) {
 		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); e != 0 {
 			t.Fatal(e)

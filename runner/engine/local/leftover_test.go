@@ -15,7 +15,7 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// background waits until the attempt continues in the background.
+// background waits for the event that the attempt continues in the background.
 func (s *scene) background() engine.Background {
 	s.Helper()
 	for {
@@ -24,13 +24,12 @@ func (s *scene) background() engine.Background {
 			return *ev.Background
 		}
 		if ev.Ended != nil {
-			s.Fatalf("ended without going on in the background: %+v", *ev.Ended)
+			s.Fatalf("ended without an event Background: %+v", *ev.Ended)
 		}
 	}
 }
 
-// Leftover processes must be ended even without the keeper, because they would hold the GPUs
-// forever.
+// Leftover processes must be ended even without a keeper, because they could hold the GPUs forever.
 func TestLeftoversAreEndedWithoutKeeper(t *testing.T) {
 	for _, runner := range []string{"alive", "new"} {
 		t.Run(runner, func(t *testing.T) {
@@ -47,15 +46,14 @@ func TestLeftoversAreEndedWithoutKeeper(t *testing.T) {
 			s.goOn()
 			got := s.ended()
 			if !got.Lost || got.LeftOver != 1 {
-				t.Errorf("got %+v, want it lost, with 1 process left over", got)
+				t.Errorf("got %+v, want it lost, with 1 leftover process", got)
 			}
 		})
 	}
 }
 
-// If a keeper is killed while it creates a process, its record lacks the process, which cannot be
-// distinguished from leftover ones. So a tree that has just begun is ended, but an older one is
-// followed to its end.
+// If a keeper is killed while it creates a process, its record lacks the process, which then looks
+// like a leftover one. So a tree that has just begun is ended. An older one is followed to its end.
 func TestYoungTreeOfKilledKeeperIsEnded(t *testing.T) {
 	for _, age := range []time.Duration{0, time.Hour, -time.Hour} { // the clock may have been set back
 		t.Run(age.String(), func(t *testing.T) {
@@ -77,13 +75,13 @@ func TestYoungTreeOfKilledKeeperIsEnded(t *testing.T) {
 				t.Errorf("got %+v, want it lost", got)
 			}
 			if _, err := os.Stat(filepath.Join(s.launch.WorkDir, "whole")); (err == nil) != (age != 0) {
-				t.Errorf("the end of the tree: %v", err)
+				t.Errorf("tree completed: %v, want %v", err == nil, age != 0)
 			}
 		})
 	}
 }
 
-// Processes left by a launcher are the job, and keep running even without the keeper.
+// Processes that a launcher leaves running are the job. They continue even without the keeper.
 func TestBackgroundJobContinuesWithoutKeeper(t *testing.T) {
 	for _, runner := range []string{"alive", "new"} {
 		t.Run(runner, func(t *testing.T) {
@@ -105,13 +103,14 @@ func TestBackgroundJobContinuesWithoutKeeper(t *testing.T) {
 			}
 			s.goOn()
 			if got := s.ended(); !got.Lost || got.LeftOver != 0 {
-				t.Errorf("got %+v, want it lost and nothing ended", got)
+				t.Errorf("got %+v, want it lost, without leftover processes", got)
 			}
 		})
 	}
 }
 
-// Processes left by a launcher that use no GPU are ended after a while, as a failure.
+// Processes that a launcher leaves running are ended after a while if they use no GPU. The attempt
+// fails.
 func TestBackgroundWithoutGPUIsEnded(t *testing.T) {
 	t.Setenv(onGPUWithinEnv, "1ms")
 	s := newScene(t, `sleep 1000 & until read name </proc/$!/comm && [ "$name" = sleep ]; do :; done`)
@@ -120,12 +119,13 @@ func TestBackgroundWithoutGPUIsEnded(t *testing.T) {
 	pid := s.background().PID
 	got := s.ended()
 	if !strings.Contains(got.LeftRunning, "sleep "+strconv.Itoa(pid)) || !strings.Contains(got.LeftRunning, "used no GPU") {
-		t.Errorf("got LeftRunning %q", got.LeftRunning)
+		t.Errorf("LeftRunning is %q, want the process and the reason", got.LeftRunning)
 	}
 }
 
-// A script that starts a server, uses it and kills it has not failed, however the server ends. Only
-// a server that dies on its own has failed.
+// A script that starts a server, uses it and kills it has not failed, even if the server takes a
+// moment to end. A server that exits with another status, or a launcher's job that is killed, has
+// failed.
 func TestKilledServerIsNoFailure(t *testing.T) {
 	for _, c := range []struct {
 		name, server string
@@ -133,9 +133,9 @@ func TestKilledServerIsNoFailure(t *testing.T) {
 		exit         int
 		signal       string
 	}{
-		{"it takes a moment", "trap 'read y <fifo; exit 143' TERM", "1ms", 0, ""},
-		{"it fails by itself", "trap 'read y <fifo; exit 3' TERM", "1ms", 3, ""},
-		{"a launcher's work is killed by somebody", "trap 'read y <fifo; exit 143' TERM", "1h", 143, ""},
+		{"server killed by the script", "trap 'read y <fifo; exit 143' TERM", "1ms", 0, ""},
+		{"server fails while it is killed", "trap 'read y <fifo; exit 3' TERM", "1ms", 3, ""},
+		{"launcher's job killed", "trap 'read y <fifo; exit 143' TERM", "1h", 143, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(servedEnv, c.served)
@@ -152,8 +152,8 @@ func TestKilledServerIsNoFailure(t *testing.T) {
 	}
 }
 
-// If the leader ends between the scan of its tree and the wait, the runner must not wait for its
-// leftover processes.
+// If the leader ends between the scan of its tree and the wait, the runner must not wait for the
+// leftover processes, because they may never end.
 func TestRunnerDoesNotWaitForLeftovers(t *testing.T) {
 	l := newLocal(engine.Config{})
 	cmd := exec.Command("true")
@@ -172,6 +172,6 @@ func TestRunnerDoesNotWaitForLeftovers(t *testing.T) {
 	case <-waited:
 	case <-time.After(patience):
 		close(l.stop)
-		t.Error("waits for what the leader left behind")
+		t.Error("the runner waits for leftover processes")
 	}
 }

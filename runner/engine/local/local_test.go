@@ -16,7 +16,7 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// These set the limits of a test's keepers.
+// These variables set limits of a test's keepers.
 const (
 	onGPUWithinEnv = "TEST_ON_GPU_WITHIN"
 	servedEnv      = "TEST_SERVED"
@@ -66,7 +66,7 @@ func child(t *testing.T, args ...string) (cmd *exec.Cmd, in io.Closer, said *buf
 	return cmd, in, bufio.NewReader(out)
 }
 
-// sleeper starts an unknown process in its own session, and ends it with the test.
+// sleeper starts a process that belongs to no attempt, in its own session, and ends it with the test.
 func sleeper(t *testing.T) procs.Proc {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")

@@ -18,7 +18,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A runner waits for the jobs of a keeper whose messages it does not understand, and reads their
+// If a runner does not understand a keeper's messages, it waits for the keeper's jobs and reads their
 // ends from their records.
 func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 	s := newScene(t, "echo up >up")
@@ -39,7 +39,7 @@ func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 		defer c.Close()
 		var size uint64
 		_ = binary.Read(c, binary.LittleEndian, &size)
-		_, _ = io.ReadFull(c, make([]byte, size)) // adopt
+		_, _ = io.ReadFull(c, make([]byte, size)) // the adopt message
 		for range 2 {
 			m, _ := json.Marshal(wire.Message{Version: wire.Version + 1, Op: wire.Ended, UniID: at.UniID, Ended: &state.End{}})
 			_, _ = c.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(m))), m...))
@@ -58,15 +58,15 @@ func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 	}
 	rec.State, rec.ExitCode, rec.At = wire.StateOver, 7, time.Now()
 	putRecord(t, at.Dir, rec)
-	<-left // a keeper does not exit while it has a runner
+	<-left // the runner disconnects, because a keeper does not exit while it has a runner
 	ln.Close()
 	if ev := <-l.Events(); ev.Ended == nil || ev.Ended.ExitCode != 7 {
-		t.Errorf("got %+v, want the end in the record", ev)
+		t.Errorf("got %+v, want the end from the record", ev)
 	}
 }
 
-// A runner follows a keeper of the last release. If that keeper is killed, the runner finds its
-// attempts through the records in their folders.
+// A runner follows a keeper of the previous release. If that keeper is killed, the runner follows its
+// attempts by the records in their folders.
 func TestRunnerFollowsOlderKeeper(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {
@@ -111,13 +111,13 @@ func TestRunnerFollowsOlderKeeper(t *testing.T) {
 			close(send)
 			s.engine.Stop(at.UniID, state.WhyCancelled, engine.Term)
 			if got := s.ended(); !got.Lost || got.Void || got.Why != state.WhyCancelled {
-				t.Errorf("ended as %+v, want it lost, and stopped", got)
+				t.Errorf("ended as %+v, want lost and cancelled", got)
 			}
 		})
 	}
 }
 
-// A keeper reports a short attempt's start with its end, unless the runner knows of the start.
+// If an end arrives with the start, the runner passes on the start only if it was not reported before.
 func TestStartAndEndArriveInOneEvent(t *testing.T) {
 	for _, reported := range []bool{false, true} {
 		l, keeper := newLocal(engine.Config{}), &remote{}
@@ -125,7 +125,7 @@ func TestStartAndEndArriveInOneEvent(t *testing.T) {
 		l.handle(keeper, &wire.Message{Op: wire.Ended, UniID: "u", Running: &engine.Running{PID: 7}, Ended: &state.End{ExitCode: 4}})
 		all := l.out.Take()
 		if len(all) != 1 || all[0].Ended == nil || all[0].Ended.ExitCode != 4 || (all[0].Running == nil) != reported {
-			t.Errorf("with the start reported before: %v, got %+v", reported, all)
+			t.Errorf("start reported before: %v: got %+v", reported, all)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"gpurun/state/host"
 )
 
-// A record's origin restores a start that the ledger has lost. However long the names, the record
-// keeps its length and its key.
+// A record restores a start that the ledger has lost. However long the names are, the record keeps
+// the job's key.
 func TestStartIsRestoredFromRecord(t *testing.T) {
 	for _, long := range []int{1, 300, 5000} {
 		l := engine.Launch{
@@ -34,7 +34,7 @@ func TestStartIsRestoredFromRecord(t *testing.T) {
 		found, err := Kind{}.Trace(dir, "u")
 		start, run := found.Start, found.Run
 		if err != nil || start.Kind != state.KindStart || start.Key != "k" || start.Needs != "n" || start.Attempt != 3 || run.Host == "" {
-			t.Errorf("%d: got %+v %+v %v", long, start, run, err)
+			t.Errorf("names of length %d: got start %+v, run %+v, %v", long, start, run, err)
 		}
 		if long == 1 && (start.Job != l.Job || start.Log != l.Stdout || !slices.Equal(start.GPUUUIDs, l.Grant.UUIDs)) {
 			t.Errorf("got %+v", start)
@@ -42,8 +42,8 @@ func TestStartIsRestoredFromRecord(t *testing.T) {
 	}
 }
 
-// A record that identifies no job gives no start. While a process of the attempt is alive, this is
-// an error, because it is unknown which job must not start next to it.
+// A record that identifies no job gives no start. While a process of the attempt is alive, this is an
+// error, because it is unknown which job must not start a second time.
 func TestUnknownRecordGivesNoStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "u")
 	if got, err := (Kind{}).Trace(dir, "u"); err != nil || got.Began || got.Start.Kind != "" {
@@ -56,6 +56,6 @@ func TestUnknownRecordGivesNoStart(t *testing.T) {
 	putRecord(t, dir, &wire.Record{State: wire.StateOpen, UniID: "u", Begun: 1, Roots: []procs.ID{self.ID}})
 	var unknown *UnknownError
 	if _, err := (Kind{}).Trace(dir, "u"); !errors.As(err, &unknown) || unknown.PID != os.Getpid() {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an UnknownError with this process", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// standChild claims GPU-0 below args[0] for a command that it runs itself, waits for the command,
-// and withdraws. With a second argument, it never reports the command to the keeper.
+// standChild claims GPU-0 below args[0] for a command that it runs itself, waits for the command, and
+// withdraws the claim. With a second argument, it never reports the command to the keeper.
 func standChild(args []string) error {
 	l, err := openLocal(engine.Config{Claims: args[:1]})
 	if err != nil {
@@ -36,7 +36,7 @@ func standChild(args []string) error {
 	if len(args) == 1 {
 		l.Stand("stand", "exec sleep", g, cmd.Process.Pid)
 	}
-	l.Withdraw("nobody") // once this is answered, the keeper has the command
+	l.Withdraw("nobody") // after the answer, the keeper knows the command
 	l.awaitWithdrawn()
 	fmt.Println(cmd.Process.Pid)
 	_ = cmd.Wait()
@@ -44,14 +44,14 @@ func standChild(args []string) error {
 	return nil
 }
 
-// The claim for a command that its caller runs lasts as long as the command if the caller or the
-// keeper is killed, and otherwise no longer than either.
+// The claim for a command that its caller runs lasts as long as the command, even if the caller or
+// the keeper is killed. It ends with the command at the latest.
 func TestProcessClaimLastsAsLongAsItsCommand(t *testing.T) {
-	for _, killed := range []string{"nobody", "caller", "caller before it has told", "keeper"} {
+	for _, killed := range []string{"nobody", "caller", "caller before it has reported the command", "keeper"} {
 		t.Run(killed, func(t *testing.T) {
 			root := t.TempDir()
 			args := []string{"stand child", root}
-			if before, ok := strings.CutSuffix(killed, " before it has told"); ok {
+			if before, ok := strings.CutSuffix(killed, " before it has reported the command"); ok {
 				killed, args = before, append(args, "silent")
 			}
 			cmd, _, said := child(t, args...)
@@ -63,7 +63,7 @@ func TestProcessClaimLastsAsLongAsItsCommand(t *testing.T) {
 			first := await(t, root, 1)[0]
 			keeper, _ := procs.One(first.PID)
 			if first.PID == cmd.Process.Pid || first.Job != "exec sleep" {
-				t.Errorf("the claim is %+v", first)
+				t.Errorf("the claim is %+v, want one of the keeper", first)
 			}
 			switch killed {
 			case "caller":
@@ -78,13 +78,13 @@ func TestProcessClaimLastsAsLongAsItsCommand(t *testing.T) {
 				}
 			}
 			if got := await(t, root, 1)[0]; (got.PID == keeper.PID) != (killed != "keeper") {
-				t.Errorf("with %s killed the claim is %+v", killed, got)
+				t.Errorf("with %s killed, the claim is %+v", killed, got)
 			}
 			_ = unix.Kill(pid, unix.SIGKILL)
 			if killed != "caller" {
 				_ = cmd.Wait()
 				if left := seen(t, root); len(left) > 0 {
-					t.Errorf("the caller has ended, but the claim has not: %+v", left)
+					t.Errorf("the caller has ended, but its claim has not: %+v", left)
 				}
 			}
 			await(t, root, 0)

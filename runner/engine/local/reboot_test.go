@@ -12,8 +12,8 @@ import (
 	"gpurun/state/host"
 )
 
-// An attempt that was open when the machine went down is lost: its PIDs are meaningless, processes
-// that have them now are left alone, and no run waits for it.
+// An attempt that was open when the machine went down is lost. Its PIDs are meaningless, so the
+// runner neither waits for processes that have them now nor ends them.
 func TestAttemptsAreLostAfterReboot(t *testing.T) {
 	p := sleeper(t)
 	began := time.Now().Add(-time.Hour).UTC()
@@ -31,9 +31,9 @@ func TestAttemptsAreLostAfterReboot(t *testing.T) {
 			e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: began}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
 			got := make(chan *state.End, 1)
 			go func() { got <- l.follow(e) }()
-			if !c.lost { // it is alive, and followed until this engine is closed
+			if !c.lost { // the attempt is alive, and followed until the engine is closed
 				if ev := <-l.events; ev.Running == nil || ev.Running.PID != p.PID {
-					t.Errorf("got %+v, want it running", ev)
+					t.Errorf("got %+v, want Running of %d", ev, p.PID)
 				}
 			}
 			if c.lost {
@@ -44,12 +44,12 @@ func TestAttemptsAreLostAfterReboot(t *testing.T) {
 			ended := <-got
 			switch {
 			case !c.lost && ended != nil:
-				t.Errorf("got %+v, want it followed", ended)
+				t.Errorf("got end %+v of a living attempt", ended)
 			case c.lost && (ended == nil || !ended.Lost || ended.Void || ended.Elapsed != 0 || !ended.Started.Equal(began)):
-				t.Errorf("got %+v, want it lost", ended)
+				t.Errorf("got %+v, want it lost, with the start of the ledger", ended)
 			}
 			if !procs.Alive(p.ID) {
-				t.Error("the process that has its pid was ended")
+				t.Error("the process that has the PID now was ended")
 			}
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"gpurun/state"
 )
 
-// An attempt without a keeper or live processes ends according to its record, which is in a journal
-// or, before version 2, in a folder.
+// An attempt without a keeper or live processes ends as its record says. The record is in a journal
+// or, of a keeper of version 1, in a folder.
 func TestSettleFollowsTheRecord(t *testing.T) {
 	gone := procs.ID{PID: 1 << 22, Start: 4711}
 	began := fmt.Sprintf("%d (sh) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d\n", gone.PID, gone.Start)
@@ -26,22 +26,22 @@ func TestSettleFollowsTheRecord(t *testing.T) {
 		put  func(dir string)
 		want string
 	}{
-		"nothing on record":            {func(string) {}, void},
-		"never begun":                  {func(dir string) { putRecord(t, dir, open(0)) }, void},
-		"begun":                        {func(dir string) { putRecord(t, dir, open(1, gone)) }, lost},
-		"the process not recorded":     {func(dir string) { putRecord(t, dir, open(2, gone, procs.ID{})) }, lost},
-		"over":                         {func(dir string) { putRecord(t, dir, over) }, exit7},
-		"old: never begun":             {func(dir string) { oldRecord(t, dir, open(0)) }, void},
-		"old: made void before":        {func(dir string) { oldRecord(t, dir, open(0), "void\n") }, void},
-		"old: begun":                   {func(dir string) { oldRecord(t, dir, open(0), began) }, lost},
-		"old: the second made void":    {func(dir string) { oldRecord(t, dir, open(0), began, "void\n") }, lost},
-		"old: the process not written": {func(dir string) { oldRecord(t, dir, open(0), "") }, lost},
-		"old: over":                    {func(dir string) { oldRecord(t, dir, over, began) }, exit7},
+		"no record":                 {func(string) {}, void},
+		"never begun":               {func(dir string) { putRecord(t, dir, open(0)) }, void},
+		"begun":                     {func(dir string) { putRecord(t, dir, open(1, gone)) }, lost},
+		"process not recorded":      {func(dir string) { putRecord(t, dir, open(2, gone, procs.ID{})) }, lost},
+		"over":                      {func(dir string) { putRecord(t, dir, over) }, exit7},
+		"old: never begun":          {func(dir string) { oldRecord(t, dir, open(0)) }, void},
+		"old: first command void":   {func(dir string) { oldRecord(t, dir, open(0), "void\n") }, void},
+		"old: begun":                {func(dir string) { oldRecord(t, dir, open(0), began) }, lost},
+		"old: second command void":  {func(dir string) { oldRecord(t, dir, open(0), began, "void\n") }, lost},
+		"old: process not recorded": {func(dir string) { oldRecord(t, dir, open(0), "") }, lost},
+		"old: over":                 {func(dir string) { oldRecord(t, dir, over, began) }, exit7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "u")
 			c.put(dir)
-			for range 2 { // the next runner must find the same
+			for range 2 { // the next runner must get the same result
 				l := newLocal(engine.Config{Dir: dir})
 				e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: time.Now()}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
 				if got := lostOutcome(*l.follow(e)); got != c.want {
@@ -52,7 +52,7 @@ func TestSettleFollowsTheRecord(t *testing.T) {
 	}
 }
 
-// An attempt whose journal was removed counts as begun if the ledger has its process.
+// An attempt whose journal was removed has begun if the ledger has its process.
 func TestSettleWithoutJournalFollowsLedger(t *testing.T) {
 	p := sleeper(t)
 	l := newLocal(engine.Config{})

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that reuses the PID of one that ended long ago is not part of the attempt, and neither
-// is its session. They are neither followed nor ended.
+// A process that reuses the PID of an attempt's ended process does not belong to the attempt, and
+// neither does its session.
 func TestReusedPIDIsNotFollowed(t *testing.T) {
 	p := sleeper(t)
 	earlier, none := p.ID, ID{}
@@ -23,9 +23,9 @@ func TestReusedPIDIsNotFollowed(t *testing.T) {
 		root ID
 		want []ID
 	}{
-		{"itself", p.ID, []ID{p.ID}},
-		{"one that had its pid before", earlier, nil},
-		{"nobody", none, nil},
+		{"same process", p.ID, []ID{p.ID}},
+		{"earlier process with the same PID", earlier, nil},
+		{"no process", none, nil},
 	} {
 		var all Census
 		if got := all.Tree("of no process", []ID{c.root}, time.Now()); !slices.Equal(got, c.want) {
@@ -34,7 +34,7 @@ func TestReusedPIDIsNotFollowed(t *testing.T) {
 	}
 }
 
-// sleeper starts an unknown process in its own session, and ends it with the test.
+// sleeper starts a process that belongs to no attempt, in its own session, and ends it with the test.
 func sleeper(t *testing.T) Proc {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
@@ -53,8 +53,8 @@ func sleeper(t *testing.T) Proc {
 	return p
 }
 
-// Processes that each start the next one in a new session and exit must be found, although none of
-// them lives as long as a scan of all processes.
+// Tree must find a chain of processes that each start the next one in a new session and exit, although
+// none of them lives as long as a scan of all processes.
 func TestChainOfShortProcessesIsFound(t *testing.T) {
 	over := filepath.Join(t.TempDir(), "over")
 	uniID := "chain-" + filepath.Base(filepath.Dir(over)) + strconv.Itoa(os.Getpid())
@@ -72,10 +72,10 @@ func TestChainOfShortProcessesIsFound(t *testing.T) {
 			break
 		}
 		if len(found) == 0 {
-			missed++ // while PIDs restart from the lowest
+			missed++ // expected while PIDs wrap around
 		}
 	}
 	if missed > looks/3 { // more than half were missed when environments were read last
-		t.Errorf("%d of %d looks found nothing", missed, looks)
+		t.Errorf("%d of %d scans found no process of the chain", missed, looks)
 	}
 }

@@ -13,42 +13,42 @@ import (
 func TestProcessIsRead(t *testing.T) {
 	p, ok := One(os.Getpid())
 	if !ok || p.PID != os.Getpid() || p.Parent != os.Getppid() || p.Start == 0 || p.Zombie {
-		t.Errorf("One of this process = %+v, %v", p, ok)
+		t.Errorf("One(this process) = %+v, %v", p, ok)
 	}
 	if !Alive(p.ID) {
-		t.Error("this process is not alive")
+		t.Error("this process does not count as alive")
 	}
 	other := p.ID
 	other.Start++
 	if Alive(other) {
-		t.Error("another process of the same pid is alive")
+		t.Error("another process with the same PID counts as alive")
 	}
 	if err := Signal(other, unix.SIGKILL); err != nil {
-		t.Errorf("Signal to a process that is gone: %v", err)
+		t.Errorf("Signal to an ended process: %v", err)
 	}
 	if p, ok := One(1 << 30); ok {
-		t.Errorf("One of no process = %+v", p)
+		t.Errorf("One(unused PID) = %+v", p)
 	}
 	q := Read()[os.Getpid()]
 	if q.CPU < p.CPU {
 		t.Errorf("CPU time went from %v to %v", p.CPU, q.CPU)
 	}
 	if q.CPU = p.CPU; q != p {
-		t.Errorf("Read has %+v, want %+v", q, p)
+		t.Errorf("Read: got %+v, want %+v", q, p)
 	}
 }
 
 func TestChildListParsesPIDs(t *testing.T) {
 	list, err := ChildList()
 	if err != nil {
-		t.Skip("this kernel keeps no list of children")
+		t.Skip("this kernel has no lists of children")
 	}
 	defer list.Close()
 	if _, err := Pids(list); err != nil {
 		t.Error(err)
 	}
 	if _, err := Pids(nil); err == nil {
-		t.Error("Pids without a list returned no error")
+		t.Error("Pids(nil) returned no error")
 	}
 }
 
@@ -56,7 +56,7 @@ func TestChildrenOfFirstThread(t *testing.T) {
 	cmd := exec.Command("sh", "-c", `for i in 1 2 3; do sleep 1000 >/dev/null & all="$all $!"; done; cat /proc/$$/task/$$/children; kill $all`)
 	out, err := cmd.Output()
 	if err != nil || len(out) == 0 {
-		t.Skip("this kernel keeps no list of children")
+		t.Skip("this kernel has no lists of children")
 	}
 	f, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
@@ -91,8 +91,8 @@ func TestBelowReturnsDescendants(t *testing.T) {
 func TestUniIDIsFoundInEnvironment(t *testing.T) {
 	tests := []struct{ name, env, want string }{
 		{"first", "GPURUN_UNI_ID=1\x00Y=2\x00", "1"},
-		{"last without an end", "Y=2\x00GPURUN_UNI_ID=1", "1"},
-		{"of the same beginning", "GPURUN_UNI_IDX=1\x00", ""},
+		{"last, not terminated", "Y=2\x00GPURUN_UNI_ID=1", "1"},
+		{"longer name", "GPURUN_UNI_IDX=1\x00", ""},
 		{"empty", "GPURUN_UNI_ID=\x00", ""},
 		{"no equals sign", "GPURUN_UNI_ID\x00", ""},
 		{"none", "", ""},
@@ -105,7 +105,7 @@ func TestUniIDIsFoundInEnvironment(t *testing.T) {
 	}
 }
 
-// A process whose first thread has ended stays alive through its other threads.
+// A process is alive while any of its threads runs, even if its first thread has ended.
 func TestProcessWithoutFirstThreadIsAlive(t *testing.T) {
 	cmd := exec.Command("python3", "-c", `
 import ctypes, threading, sys

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cramped listener has no descriptor for its first connection.
+// A cramped listener lacks a descriptor for the first fails calls of Accept.
 type cramped struct {
 	fails int
 	conns chan net.Conn
@@ -28,7 +28,7 @@ func (l *cramped) Accept() (net.Conn, error) {
 func (l *cramped) Close() error   { return nil }
 func (l *cramped) Addr() net.Addr { return nil }
 
-// A keeper that was briefly out of descriptors must still accept the next runner.
+// A keeper that ran out of descriptors must accept runners once there are descriptors again.
 func TestAcceptContinuesAfterLackOfDescriptors(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
@@ -45,7 +45,7 @@ func TestAcceptContinuesAfterLackOfDescriptors(t *testing.T) {
 	select {
 	case l.conns <- ours:
 	case <-done:
-		t.Fatal("it no longer accepts anybody")
+		t.Fatal("accept returned after a lack of descriptors")
 	}
 	close(l.conns)
 	<-done

@@ -33,8 +33,8 @@ func prepared(t *testing.T, journal, uniID string, slot int) *attempt {
 	return a
 }
 
-// If a runner forbids a command while the keeper begins it, at least one of the two must notice, so
-// that no command begins unrecorded.
+// If a runner forbids a command while the keeper begins it, at least one of the two must notice.
+// Otherwise a command that the runner believes forbidden would run.
 func TestForbiddenCommandDoesNotBeginUnrecorded(t *testing.T) {
 	journal := journalFile(t)
 	for i := range 200 {
@@ -53,13 +53,13 @@ func TestForbiddenCommandDoesNotBeginUnrecorded(t *testing.T) {
 			t.Fatal(err, found)
 		}
 		if begins == nil && rec.Begun == 0 {
-			t.Fatal("it begins, and whoever has forbidden that does not know")
+			t.Fatal("the command begins, but the runner that forbade it finds no record of that")
 		}
 	}
 }
 
-// A command must not begin if it is forbidden or if its journal was removed, because then its
-// record could not be found. Other attempts begin.
+// A command must not begin if it is forbidden. It must not begin without its journal either, because
+// its record could not be found.
 func TestCommandNeedsItsJournalToBegin(t *testing.T) {
 	journal := journalFile(t)
 	forbidden, other := prepared(t, journal, "a", 0), prepared(t, journal, "b", 1)
@@ -67,15 +67,15 @@ func TestCommandNeedsItsJournalToBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := forbidden.begin(); !errors.Is(err, errForbidden) {
-		t.Errorf("a forbidden attempt: %v", err)
+		t.Errorf("forbidden attempt: begin returned %v", err)
 	}
 	if err := other.begin(); err != nil {
-		t.Errorf("another one: %v", err)
+		t.Errorf("another attempt: begin returned %v", err)
 	}
 	if err := os.Remove(journal); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.begin(); !errors.Is(err, errForbidden) {
-		t.Errorf("without its journal: %v", err)
+		t.Errorf("journal removed: begin returned %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// A long hand-over is visible to others, and one that never finishes is ended.
+// A long hand-over is visible to other runs, and one that never finishes is ended.
 func TestHandOverIsBounded(t *testing.T) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestHandOverIsBounded(t *testing.T) {
 		s.made = true
 		c.launched("u")
 		if !c.handOver("u") {
-			t.Fatal("the run exists, but its claim is not kept")
+			t.Fatal("handOver did not keep the claim, although the run exists")
 		}
 		look := func() string {
 			synctest.Wait()
@@ -38,11 +38,11 @@ func TestHandOverIsBounded(t *testing.T) {
 		time.Sleep(keepEvery)
 		c.holder.Keep()
 		if after := look(); after == before || after == "nothing" {
-			t.Errorf("after %v the claim is %s", keepEvery, after)
+			t.Errorf("after %v, the claim is %s, want it to show the hand-over", keepEvery, after)
 		}
 		time.Sleep(handOverFor - keepEvery)
 		if after := look(); after != "nothing" || c.has("u") {
-			t.Errorf("after %v the claim is %s", handOverFor, after)
+			t.Errorf("after %v, the claim is %s, want nothing", handOverFor, after)
 		}
 	})
 }

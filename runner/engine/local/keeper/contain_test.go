@@ -6,7 +6,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// If an attempt triggers a bug in the keeper, only that attempt's status is lost.
+// If the keeper panics while it handles an attempt, only that attempt is lost.
 func TestPanicAffectsOnlyItsAttempt(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
@@ -17,6 +17,6 @@ func TestPanicAffectsOnlyItsAttempt(t *testing.T) {
 		t.Errorf("got %+v, want lost", got)
 	}
 	if contained("nothing", func() {}) != true {
-		t.Error("a success is reported as a failure")
+		t.Error("contained reports a panic, but there was none")
 	}
 }

@@ -60,12 +60,12 @@ func TestLookPathFindsExecutables(t *testing.T) {
 		}
 	}
 	if _, err := lookPath("text", dir, dir); !errors.Is(err, unix.EACCES) {
-		t.Errorf("a file that is not a program: %v", err)
+		t.Errorf("file that is not executable: got %v, want EACCES", err)
 	}
 }
 
-// A program is searched for again only if it is no longer where it was found. In a PATH that
-// depends on the working directory, it is searched for every time.
+// A program is searched for again only if it is no longer where it was found. With a PATH that depends
+// on the working directory, it is searched for every time.
 func TestProgramIsSearchedOncePerPATH(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	add := func(dir string) string {

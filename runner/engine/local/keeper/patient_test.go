@@ -18,16 +18,16 @@ func TestScarceErrorsAreRetried(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"nothing":                   {nil, false},
+		"no error":                  {nil, false},
 		"processes":                 {at(unix.EAGAIN), true},
 		"memory":                    {at(unix.ENOMEM), true},
-		"forbidden":                 {at(unix.EPERM), false},
+		"no permission":             {at(unix.EPERM), false},
 		"no such program":           {at(unix.ENOENT), false},
 		"descriptors for its files": {fmt.Errorf("cannot open log: %w", unix.EMFILE), true},
 		"a log under a lease":       {unix.EAGAIN, false},
 	} {
 		if got := scarce(tt.err); got != tt.want {
-			t.Errorf("%s: got %v", name, got)
+			t.Errorf("%s: scarce is %v, want %v", name, got, tt.want)
 		}
 	}
 }
@@ -45,11 +45,11 @@ func TestStartIsRetriedUntilThereIsRoom(t *testing.T) {
 		return nil
 	}
 	if err := a.retryWhileScarce(try); err != nil || tries != 3 || warned != 1 {
-		t.Errorf("got %v after %d tries, with %d warnings", err, tries, warned)
+		t.Errorf("got %v after %d tries, with %d warnings, want success after 3, with 1", err, tries, warned)
 	}
 	tries = 0
 	a.stops.Put(&wire.Message{Why: "gpurun stop", How: engine.Term})
 	if err := a.retryWhileScarce(try); !errors.Is(err, none) || tries != 1 {
-		t.Errorf("stopped: got %v after %d tries", err, tries)
+		t.Errorf("stopped: got %v after %d tries, want %v after 1", err, tries, none)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A caller that waits for a child gets the child's end. All other children are orphans.
+// A caller that waits for a child gets its end. All other children are orphans.
 func TestReaperSeparatesOrphans(t *testing.T) {
 	const pid = 1 << 30 // no process has it
 	var orphans []end
@@ -15,11 +15,11 @@ func TestReaperSeparatesOrphans(t *testing.T) {
 	exit := make(chan end, 1)
 	r.want[pid] = exit
 	if !r.ours(pid) || r.ours(pid+1) {
-		t.Error("a process that was started here is not recognized")
+		t.Error("ours is wrong about a child that was started here, or one that was not")
 	}
 	r.sort([]end{{ID: procs.ID{PID: pid}, status: 3 << 8}, {ID: procs.ID{PID: pid + 1}}})()
 	if e := <-exit; e.status.ExitStatus() != 3 {
-		t.Errorf("got end %v", e)
+		t.Errorf("got end %v, want exit status 3", e)
 	}
 	if len(orphans) != 1 || orphans[0].PID != pid+1 {
 		t.Errorf("got orphans %v, want only %d", orphans, pid+1)
@@ -43,13 +43,13 @@ func reaping(t *testing.T, r *reaper) {
 	t.Cleanup(func() { close(stop); <-stopped })
 }
 
-// Programs that exit immediately are started in parallel: every status must arrive, and no child
-// may remain unreaped.
+// Even if programs that exit immediately are started in parallel, every status must arrive, and no
+// child may count as an orphan.
 func TestReaperMissesNoQuickEnd(t *testing.T) {
 	r := newReaper(func(ends []end) {
 		for _, e := range ends {
 			if e.session == e.PID { // orphans of other tests are in their own session
-				t.Errorf("orphan: %v", e)
+				t.Errorf("a child counts as an orphan: %v", e)
 			}
 		}
 	})
@@ -74,6 +74,6 @@ func TestReaperMissesNoQuickEnd(t *testing.T) {
 		}
 	}
 	if len(r.want) > 0 {
-		t.Errorf("%d are waited for", len(r.want))
+		t.Errorf("%d children are still waited for", len(r.want))
 	}
 }

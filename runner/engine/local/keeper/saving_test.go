@@ -9,8 +9,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A child that was just forked shows the signals that its parent catches, until it has executed its
-// own program.
+// A child that was just forked has its parent's signal handlers until it executes its own program. It
+// must not count as the process that catches the signal.
 func TestJustForkedChildShowsItsParentsSignals(t *testing.T) {
 	self, _ := procs.One(os.Getpid())
 	same := exec.Command("/proc/self/exe", "-test.run=^$", "-test.v=false")
@@ -19,7 +19,7 @@ func TestJustForkedChildShowsItsParentsSignals(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		_ = c.Process.Signal(syscall.SIGSTOP) // freeze it in this state
+		_ = c.Process.Signal(syscall.SIGSTOP) // so that it stays in this state
 		defer c.Wait()
 		defer c.Process.Kill()
 	}
@@ -28,20 +28,20 @@ func TestJustForkedChildShowsItsParentsSignals(t *testing.T) {
 		of   []procs.ID
 		want bool
 	}{
-		{other, []procs.ID{self.ID}, false}, // it runs another program
+		{other, []procs.ID{self.ID}, false}, // runs another program
 		{other, nil, false},
-		{same, nil, false}, // its parent does not catch the signal
+		{same, nil, false}, // its parent is not one of those that catch the signal
 	} {
 		p, ok := procs.One(tt.cmd.Process.Pid)
 		if !ok {
-			t.Fatal("it is gone")
+			t.Fatalf("%s has ended", tt.cmd.Path)
 		}
 		if got := justForked(p.ID, tt.of); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.cmd.Path, got, tt.want)
+			t.Errorf("justForked(%s) = %v, want %v", tt.cmd.Path, got, tt.want)
 		}
 	}
 	p, _ := procs.One(same.Process.Pid)
 	if !justForked(p.ID, []procs.ID{self.ID}) {
-		t.Error("a child with its parent's program counts as the one that will catch the signal")
+		t.Error("a young child with its parent's program does not count as just forked")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"gpurun/state/host"
 )
 
-// Attempts that look for their processes at the same time share one or two scans of /proc, and none
-// gets a scan from before its request.
+// Attempts that look for their processes at the same time share scans of /proc. No attempt gets a scan
+// from before its request.
 func TestScansAreShared(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
@@ -25,7 +25,7 @@ func TestScansAreShared(t *testing.T) {
 			begin.Wait()
 			asked := host.Boottime()
 			if got[i] = k.scan(false); got[i].began < asked {
-				t.Errorf("asked at %v, got a reading of %v", asked, got[i].began)
+				t.Errorf("asked at %v, got a scan from %v", asked, got[i].began)
 			}
 		})
 	}
@@ -35,18 +35,18 @@ func TestScansAreShared(t *testing.T) {
 		distinct[s] = true
 	}
 	if len(distinct) > n/10 {
-		t.Errorf("%d readings for %d that asked at one time", len(distinct), n)
+		t.Errorf("%d scans for %d simultaneous requests, want at most %d", len(distinct), n, n/10)
 	}
 }
 
-// A process that an attempt's own scan missed may belong to it, even if another attempt has found
-// the process in a later scan.
+// A process that an attempt's scan missed may belong to the attempt, even if a later scan of another
+// attempt has found the process.
 func TestProcessFoundByAnotherScanCounts(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.children = nil // the list has the main thread's children, which a test's are not
+	k.children = nil // this list has only children of the main thread, unlike the test's
 	s := k.scan(false)
 	cmd := exec.Command("sleep", "100")
 	if err := cmd.Start(); err != nil {
@@ -54,9 +54,9 @@ func TestProcessFoundByAnotherScanCounts(t *testing.T) {
 	}
 	defer cmd.Process.Kill()
 	if k.scan(false) == s {
-		t.Fatal("the scan was not a new one")
+		t.Fatal("the second scan is the first one")
 	}
 	if !k.hasUnscannedOrphans(s) {
-		t.Error("an orphan that started after the scan counts as seen")
+		t.Error("an orphan that started after the scan counts as scanned")
 	}
 }

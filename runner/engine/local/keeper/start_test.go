@@ -70,7 +70,7 @@ func TestStartedCommandLeadsASession(t *testing.T) {
 }
 
 func TestStartedCommandHasDefaultSignals(t *testing.T) {
-	// nohup, or a shell's &, starts the tests with these ignored; one that is caught is not.
+	// nohup, or a shell's &, starts the tests with these signals ignored. Catching them undoes that.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
 	defer signal.Stop(caught)
@@ -78,7 +78,7 @@ func TestStartedCommandHasDefaultSignals(t *testing.T) {
 	_, text := run(t, p, out)
 	f := strings.Fields(text)
 	if len(f) != 4 {
-		t.Fatalf("got %q", text)
+		t.Fatalf("got %q, want two signal masks", text)
 	}
 	// libc reserves signals 32 and 33; the process that started the tests may ignore them.
 	const libc = 1<<31 | 1<<32
@@ -116,7 +116,7 @@ func TestFailedStartLeavesLogEmpty(t *testing.T) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 			if text, _ := os.ReadFile(out); len(text) > 0 {
-				t.Errorf("log %q", text)
+				t.Errorf("the log contains %q", text)
 			}
 		})
 	}
@@ -135,8 +135,8 @@ func TestUnexecutableCommandCanBeRestarted(t *testing.T) {
 	}
 }
 
-// A bound program has its cores from its first instruction on, and so do its children. The keeper
-// and its other programs keep theirs.
+// A bound program and its children run on its cores from the start. The keeper and its other programs
+// keep theirs.
 func TestBoundProgramKeepsItsCores(t *testing.T) {
 	const show = `sh -c 'while read -r k v; do case $k in Cpus_allowed_list:) echo $v;; esac; done </proc/self/status'`
 	var all unix.CPUSet
@@ -154,7 +154,7 @@ func TestBoundProgramKeepsItsCores(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, text := run(t, p, out); text != strconv.Itoa(first)+"\n" {
-		t.Errorf("bound to %q, want %d", text, first)
+		t.Errorf("the program is bound to %q, want %d", text, first)
 	}
 	if _, after := output(t, show); after != before {
 		t.Errorf("the next program is bound to %q, want %q", after, before)
@@ -164,14 +164,14 @@ func TestBoundProgramKeepsItsCores(t *testing.T) {
 		id, _ := strconv.Atoi(filepath.Base(dir))
 		var set unix.CPUSet
 		if unix.SchedGetaffinity(id, &set) == nil && set != all {
-			t.Errorf("thread %d of the keeper has %d cores of %d", id, set.Count(), all.Count())
+			t.Errorf("thread %d of the keeper has %d cores, want %d", id, set.Count(), all.Count())
 		}
 	}
 	if set, err := bound(""); set != nil || err != nil {
-		t.Errorf("no cores are %v, %v", set, err)
+		t.Errorf("no cores: got %v, %v", set, err)
 	}
 	if set, err := bound("1022-1023"); set != nil || err == nil || !strings.Contains(err.Error(), "1022-1023") {
-		t.Errorf("cores that are not there are %v, %v", set, err)
+		t.Errorf("missing cores: got %v, %v, want an error that names them", set, err)
 	}
 }
 

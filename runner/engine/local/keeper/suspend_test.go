@@ -15,12 +15,12 @@ import (
 	"gpurun/state/host"
 )
 
-// A suspended attempt continues in order to save its work, and must not be suspended again before
-// it ends.
+// A suspended attempt continues in order to save its work, and must not be suspended again before it
+// ends.
 func TestSuspendedAttemptContinuesToSave(t *testing.T) {
 	const folder = "GPURUN_TEST_SUSPENDED"
 	dir := os.Getenv(folder)
-	if dir == "" { // Single treats all children of its process as its own
+	if dir == "" { // run in a child process, because Single treats all children of its process as its own
 		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
 		cmd.Env = append(os.Environ(), folder+"="+t.TempDir())
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -44,7 +44,7 @@ func TestSuspendedAttemptContinuesToSave(t *testing.T) {
 		until := func(what string, is func() bool) {
 			for limit := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(limit) {
-					t.Errorf("still not: %s", what)
+					t.Errorf("not within a minute: %s", what)
 					return
 				}
 			}
@@ -57,7 +57,7 @@ func TestSuspendedAttemptContinuesToSave(t *testing.T) {
 		asked <- &wire.Message{Op: wire.Save, Why: state.WhyResize, Signal: "USR1", Wait: 10 * time.Second}
 		for {
 			select {
-			case asked <- &wire.Message{Op: wire.Suspend}: // as long as the cluster keeps it suspended
+			case asked <- &wire.Message{Op: wire.Suspend}: // the cluster keeps the attempt suspended
 				time.Sleep(10 * time.Millisecond)
 			case <-over:
 				return
@@ -67,6 +67,6 @@ func TestSuspendedAttemptContinuesToSave(t *testing.T) {
 	ended, err := Single(l, Usual, func(*wire.Message) {}, asked, nil)
 	close(over)
 	if err != nil || ended.ExitCode != 7 || ended.Why != state.WhyResize {
-		t.Errorf("got %+v, %v", ended, err)
+		t.Errorf("ended as %+v, %v, want exit 7 because of the resize", ended, err)
 	}
 }

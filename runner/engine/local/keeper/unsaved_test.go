@@ -10,8 +10,8 @@ import (
 	"gpurun/state"
 )
 
-// If records can no longer be written to disk, runners still learn of the end, with the reason, and
-// the keeper stays until the record is written or not needed.
+// If the record of an end cannot be written, the keeper still reports the end to runners, with the
+// reason, and keeps running to retry.
 func TestUnwritableEndIsStillReported(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
@@ -29,12 +29,12 @@ func TestUnwritableEndIsStillReported(t *testing.T) {
 	k.links[new(wire.Link)] = true // a runner waits for the end
 	e := a.finish()
 	if e.ExitCode != 3 || !strings.Contains(e.Unsaved, path) {
-		t.Errorf("got %+v, want exit 3 and the record that could not be written", e)
+		t.Errorf("got %+v, want exit 3, and Unsaved to name %s", e, path)
 	}
 	k.mu.Lock()
 	stays := k.outlasts
 	k.mu.Unlock()
 	if stays != 1 {
-		t.Error("the keeper did not stay for the record")
+		t.Error("the keeper does not keep running for the record")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// journalOf writes records to the slots of a journal, and returns the folder of the first attempt.
+// journalOf writes records to the slots of a journal and returns the folder of the first attempt.
 func journalOf(t testing.TB, all ...*Record) (dir string) {
 	t.Helper()
 	parent := t.TempDir()
@@ -40,12 +40,12 @@ func TestFindReturnsTheAttemptsRecord(t *testing.T) {
 		}
 	}
 	if r, err := Find(filepath.Join(filepath.Dir(dir), "d"), "d"); !errors.Is(err, ErrNoRecord) {
-		t.Errorf("an attempt that has no slot: %+v, %v", r, err)
+		t.Errorf("attempt without a slot: got %+v, %v", r, err)
 	}
 }
 
-// If a crash or a full disk cuts a record short at any byte, there is no record, and never an end
-// that was not written. Other records are unaffected.
+// If a crash or a full disk cuts a record short at any byte, Find must find no record. Other records
+// are unaffected.
 func TestTornRecordIsNotFound(t *testing.T) {
 	first, torn := &Record{State: StateOpen, UniID: "a"}, &Record{State: StateOver, UniID: "b", End: state.End{ExitCode: 0}}
 	dir := journalOf(t, first, torn)
@@ -55,10 +55,10 @@ func TestTornRecordIsNotFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r, err := Find(filepath.Join(filepath.Dir(dir), "b"), "b"); !errors.Is(err, ErrNoRecord) {
-			t.Fatalf("at byte %d: %+v, %v", i, r, err)
+			t.Fatalf("cut at byte %d: got %+v, %v, want ErrNoRecord", i, r, err)
 		}
 		if r, err := Find(dir, "a"); err != nil || r.State != StateOpen {
-			t.Fatalf("the other one, at byte %d: %+v, %v", i, r, err)
+			t.Fatalf("cut at byte %d: got %+v, %v for the other record", i, r, err)
 		}
 	}
 }
@@ -71,12 +71,12 @@ func TestUnreadableJournalIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Find(dir, "a"); err == nil || errors.Is(err, ErrNoRecord) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error other than ErrNoRecord", err)
 	}
 }
 
-// FuzzJournal checks that Find accepts any journal content, and returns a whole record unless
-// another slot has the same attempt.
+// FuzzJournal checks that Find accepts any journal content, and returns a whole record unless the same
+// uni_id occurs elsewhere.
 func FuzzJournal(f *testing.F) {
 	whole := &Record{State: StateOver, UniID: "mine", Begun: 1, End: state.End{ExitCode: 5}}
 	other := (&Record{State: StateOpen, UniID: "theirs"}).Encode()

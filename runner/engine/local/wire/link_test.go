@@ -19,7 +19,7 @@ import (
 
 func plainly(f func()) { go f() }
 
-// Messages arrive complete and in order, and a closed link accepts no more.
+// Messages arrive complete and in order. A closed link accepts none.
 func TestLinkDeliversMessagesInOrder(t *testing.T) {
 	ours, theirs := net.Pipe()
 	l, far := NewLink(ours, plainly), NewLink(theirs, plainly)
@@ -39,18 +39,18 @@ func TestLinkDeliversMessagesInOrder(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	l.Close() // releases the senders
+	l.Close() // sends queued messages, then ends Receive
 	<-read
 	far.Close()
 	if !slices.EqualFunc(got, sent, func(x, y *Message) bool { return reflect.DeepEqual(x, y) }) {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v, want %+v", got, sent)
 	}
 	if err := l.Send(sent[1]); err == nil {
 		t.Error("a closed link accepted a message")
 	}
 }
 
-// Sending to a peer that does not read must not block, and closing may block only briefly.
+// Sending to a peer that does not read must not block. Closing may block only briefly.
 func TestUnreadLinkDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -69,7 +69,7 @@ func TestUnreadLinkDoesNotBlock(t *testing.T) {
 	})
 }
 
-// Keepers of earlier versions frame their messages in this way, so new ones must too.
+// Runners and keepers of earlier versions frame messages like this, so the format must not change.
 func TestFrameFormatIsStable(t *testing.T) {
 	const text = `{"v":3,"op":"adopt","uni_id":"u"}`
 	want := append([]byte{byte(len(text)), 0, 0, 0, 0, 0, 0, 0}, text...)
@@ -83,7 +83,7 @@ func TestFrameFormatIsStable(t *testing.T) {
 	}
 }
 
-// Keepers of earlier versions use encoding/json.
+// Keepers of earlier versions use encoding/json, which must read and write the same messages.
 func TestMessagesOfEarlierVersions(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -109,8 +109,8 @@ func TestMessagesOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// A runner of a release whose messages have no version must not read a failure as a success. It
-// has these names for the fields of an end.
+// A runner of the release whose messages have no version must not read a failure as a success. That
+// release used the field names below.
 func TestRunnerWithoutVersionReadsTheEnd(t *testing.T) {
 	type former struct {
 		ExitCode                 int
@@ -140,7 +140,7 @@ func TestRunnerWithoutVersionReadsTheEnd(t *testing.T) {
 	}
 }
 
-// fill sets every field, at any depth, to a unique value or occasionally to none.
+// fill sets every field, at any depth, to a random value, or occasionally leaves it empty.
 func fill(random *rand.Rand, v reflect.Value) {
 	if random.IntN(5) == 0 {
 		return
@@ -179,7 +179,7 @@ func fill(random *rand.Rand, v reflect.Value) {
 	}
 }
 
-// FuzzFrame checks that any frame gives a message or an error.
+// FuzzFrame checks that every frame that decodes can be encoded and decoded again.
 func FuzzFrame(f *testing.F) {
 	for _, m := range []*Message{
 		{Op: Launch, Launch: &engine.Launch{Identity: engine.Identity{Job: "j\xff"}, Command: engine.Command{Shell: []string{"sh", "-c"}}}},

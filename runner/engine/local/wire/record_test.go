@@ -36,7 +36,7 @@ func TestRecordIsReadBack(t *testing.T) {
 		t.Errorf("got %+v, %v, want %+v", got, err, full)
 	}
 	if fi, _ := os.Stat(filepath.Join(dir, StatusFile)); fi.Size() != StatusSize {
-		t.Errorf("size = %d", fi.Size())
+		t.Errorf("the file has %d bytes, want %d", fi.Size(), StatusSize)
 	}
 }
 
@@ -60,13 +60,13 @@ func TestRecordLengthIsConstant(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 3000, 3500, 4000, 5000, 100000} {
 		r := Record{UniID: "u", Roots: make([]procs.ID, n), End: state.End{Err: strings.Repeat("\x01é", n), Stuck: make([]int, n)}}
 		if got := len(r.Encode()); got != StatusSize {
-			t.Errorf("with %d: %d bytes", n, got)
+			t.Errorf("content of length %d: record has %d bytes, want %d", n, got, StatusSize)
 		}
 	}
 }
 
-// A record that is truncated anywhere, or has any byte changed, must not be accepted, and must
-// never give an end that was not written.
+// A record that is truncated anywhere, or has any byte changed, must not be accepted: it could give an
+// end that was not written.
 func TestTornOrChangedRecordIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, StatusFile)
@@ -80,7 +80,7 @@ func TestTornOrChangedRecordIsRejected(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r, err := ReadRecord(dir, "u"); !errors.Is(err, ErrNoRecord) {
-				t.Fatalf("at byte %d: %+v, %v", i, r, err)
+				t.Fatalf("torn or changed at byte %d: got %+v, %v, want ErrNoRecord", i, r, err)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func FuzzRecord(f *testing.F) {
 			t.Fatal(err)
 		}
 		if r, err := ReadRecord(dir, "u"); (r == nil) == (err == nil) {
-			t.Errorf("%+v, %v", r, err)
+			t.Errorf("got %+v, %v, want either a record or an error", r, err)
 		}
 	})
 }

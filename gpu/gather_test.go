@@ -30,7 +30,7 @@ func labels(p *Pool, ids []UUID) string {
 	return strings.Join(s, " ")
 }
 
-// waits returns a host with n devices on which this run has waited for a job on k of them.
+// waits returns a host with n devices, on which this run's job has waited for k of them.
 func waits(n, k int) *Pool {
 	p := host(n)
 	p.rules.Host.At = noon
@@ -40,7 +40,7 @@ func waits(n, k int) *Pool {
 	return p
 }
 
-func TestGatherTakesFreeDevicesWhenPatienceIsOver(t *testing.T) {
+func TestGatherTakesFreeDevicesWhenPatienceRunsOut(t *testing.T) {
 	shares := func(c Claim) Claim { c.Share = true; return c }
 	tests := []struct {
 		name   string
@@ -48,7 +48,7 @@ func TestGatherTakesFreeDevicesWhenPatienceIsOver(t *testing.T) {
 		claims func(p *Pool) []Claim
 		wishes func(p *Pool) []Wish
 		do     func(p *Pool)
-		at     float64 // seconds; patience is over after 601
+		at     float64 // seconds; patience runs out after 601; 602 if 0
 		want   string
 	}{
 		{name: "too early", at: 600},

@@ -3,7 +3,7 @@ package gpu
 import "testing"
 
 // Memory and utilization of a run's own processes, including those that just ended, are left out.
-func TestObservationWithoutProcesses(t *testing.T) {
+func TestWithoutLeavesOutOwnUse(t *testing.T) {
 	busy := []Sample{{Percent: 80}}
 	o := Observation{Readings: []Reading{
 		{Used: 9 * GiB, Total: 24 * GiB, Free: 15 * GiB, Listed: true, Samples: busy, Processes: []Process{{Attempt: "a", Memory: 9 * GiB}}},

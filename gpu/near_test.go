@@ -33,7 +33,8 @@ func pairs(n int) []Device {
 	return devs
 }
 
-// cube returns 8 GPUs on two NUMA nodes, each with NVLink to all of its node and to one of the other.
+// cube returns 8 GPUs on two NUMA nodes, each with NVLink to all of its node and to one of the
+// other.
 func cube() []Device {
 	devs := some(8, 24*GiB)
 	for i := range devs {
@@ -64,7 +65,7 @@ func TestClosestSetIsChosen(t *testing.T) {
 	tests := []struct {
 		name     string
 		devs     []Device
-		busy     []int // held by others
+		busy     []int // filled by bob's processes
 		bob      []int // with a process of bob's that leaves enough memory
 		rules    Rules
 		min, max int

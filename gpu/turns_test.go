@@ -21,7 +21,7 @@ func host(n int) *Pool {
 	return p
 }
 
-// wish returns the wish of a user's run for some jobs with equally many devices each.
+// wish returns the wish of a user's run for jobs that need gpus devices each.
 func wish(p *Pool, run string, uid, jobs, gpus int) Wish {
 	w := Wish{Run: run, UID: uid, User: run, Since: noon, Requests: []WishRequest{{Jobs: jobs, Min: gpus, Memory: 8 * GiB, MaxUtil: 30, Room: len(p.devs)}}}
 	for _, d := range p.all() {
@@ -55,7 +55,7 @@ func holdAll(p *Pool, name string, devs ...int) {
 	p.Hold(name, g)
 }
 
-// leave releases an attempt, as when a job ends.
+// leave ends an attempt's job.
 func leave(p *Pool, now time.Duration, name string) { p.Release(now, name) }
 
 func next(p *Pool, now time.Duration, i int) string {
@@ -446,8 +446,8 @@ func TestUseIsHalvedEveryDay(t *testing.T) {
 	near(bob, 50)
 }
 
-// A user's device counts once while one claim replaces another. This run's own device counts between
-// two attempts. Otherwise, each of two users would conclude that the other has used more.
+// A user's device counts once while one claim replaces another. This run's own device counts
+// between two attempts. Otherwise, each of two users would conclude that the other has used more.
 func TestHandOverCountsDeviceOnce(t *testing.T) {
 	p := host(2)
 	p.AdvanceTo(sec(1))

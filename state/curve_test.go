@@ -51,7 +51,8 @@ func TestThinnedCurveGivesTheSameAnswers(t *testing.T) {
 		}
 		whole = Curve{}.Add(whole...)
 		if !reflect.DeepEqual(whole, parts) && len(whole) > 0 {
-			// A rewind may reach points that an earlier call of Add dropped. Only the answers must agree.
+			// A rewind may reach points that an earlier call of Add dropped. Only the answers must
+			// agree.
 			whole = parts
 		}
 		for s := 0.0; s < 40; s++ {

@@ -37,8 +37,8 @@ func fold(facts ...Fact) *History {
 	return h
 }
 
-// An attempt withdrawn from a cluster's queue leaves its job unchanged. If the attempt had begun, it
-// counts as interrupted.
+// An attempt withdrawn from a cluster's queue leaves its job unchanged. If the attempt had begun,
+// it counts as interrupted.
 func TestWithdrawnAttemptLeavesJobUnchanged(t *testing.T) {
 	for began, want := range map[bool]Phase{false: Failed, true: Interrupted} {
 		again, end := started("k", "train", "u2"), ended("u2", Interrupted)

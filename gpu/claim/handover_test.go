@@ -15,8 +15,8 @@ import (
 	"gpurun/gpu"
 )
 
-// rivalChild claims GPU-0 below args[0] again and again, without a pause, until no other claim is in
-// the way or stdin closes. It prints the outcome and the number of tries.
+// rivalChild claims GPU-0 below args[0] again and again, without a pause, until no other claim is
+// in the way or stdin closes. It prints the outcome and the number of tries.
 func rivalChild(args []string) error {
 	var enough atomic.Bool
 	go func() {
@@ -90,8 +90,8 @@ func TestHandOverIsNeverLost(t *testing.T) {
 	}
 }
 
-// A rival that does not withdraw in time is reported to the caller. Only a claim that does not share
-// waits for rivals.
+// A rival that does not withdraw in time is reported to the caller. Only a claim that does not
+// share waits for rivals.
 func TestHandOverReportsLegitimateHolder(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})

@@ -19,8 +19,8 @@ import (
 )
 
 // stressChild runs args[2] short jobs on GPU-0 and GPU-1, claimed below args[0], and records the
-// start and end of each in the journal args[1]. At start args[3], it stops itself between publishing
-// its claim and reading the others, with the lock held.
+// start and end of each in the journal args[1]. At start args[3], it stops itself between
+// publishing its claim and reading the others, with the lock held.
 func stressChild(args []string) error {
 	starts, _ := strconv.Atoi(args[2])
 	stopAt, _ := strconv.Atoi(args[3])

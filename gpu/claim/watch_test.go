@@ -67,8 +67,8 @@ func rewrite(t *testing.T, path, old, with string) {
 	must(t, err)
 }
 
-// However fast one user changes a claim, watchers read it at a limited rate. Another user's offer is
-// still reported immediately.
+// However fast one user changes a claim, watchers read it at a limited rate. Another user's offer
+// is still reported immediately.
 func TestFloodOfChangesDoesNotDelayOffers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be several users")

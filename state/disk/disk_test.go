@@ -106,8 +106,8 @@ func TestReloadedLedgerGivesTheSameHistory(t *testing.T) {
 	}
 }
 
-// A crash can cut a ledger at any byte. All complete lines must still load, including one that lacks
-// only its newline. The next line must not be appended to a torn one.
+// A crash can cut a ledger at any byte. All complete lines must still load, including one that
+// lacks only its newline. The next line must not be appended to a torn one.
 func TestLedgerTruncatedAtAnyByteLoads(t *testing.T) {
 	whole := ledgerOf(t)
 	job := jobFile(t)
@@ -248,8 +248,8 @@ func TestLinkAndJobFileShareAStateFolder(t *testing.T) {
 // attemptFiles lists the files that a batch keeps for its attempts.
 func attemptFiles(s *State) []string { return names(filepath.Join(s.files[0].dir, triesName)) }
 
-// All attempts of a run have slots in one journal. Once an attempt's end is on disk, its slot is free
-// for another attempt. The journal is removed with its last attempt.
+// All attempts of a run have slots in one journal. Once an attempt's end is on disk, its slot is
+// free for another attempt. The journal is removed with its last attempt.
 func TestAttemptsShareOneJournal(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -287,8 +287,8 @@ func TestAttemptsShareOneJournal(t *testing.T) {
 	}
 }
 
-// A journal stays while one of its attempts is open, even across runs. Files of attempts that are in
-// no ledger are removed, because those attempts never ran.
+// A journal stays while one of its attempts is open, even across runs. Files of attempts that are
+// in no ledger are removed, because those attempts never ran.
 func TestJournalStaysWhileAnAttemptIsOpen(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -607,8 +607,8 @@ func FuzzLedger(f *testing.F) {
 		} else if !errors.Is(err, ErrNewer) {
 			t.Fatal(err)
 		}
-		// A Follower that reads the file in two steps must pass each complete line once, with the same
-		// number as in one step.
+		// A Follower that reads the file in two steps must pass each complete line once, with the
+		// same number as in one step.
 		var once, grown []int64
 		count := func(to *[]int64) func(int64, state.Fact) {
 			return func(seq int64, _ state.Fact) { *to = append(*to, seq) }

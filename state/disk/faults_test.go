@@ -17,7 +17,8 @@ import (
 	"gpurun/state"
 )
 
-// mount mounts a tmpfs on a new folder. Tests run as root need one, because root ignores file modes.
+// mount mounts a tmpfs on a new folder. Tests run as root need one, because root ignores file
+// modes.
 func mount(t *testing.T, flags uintptr, data string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -144,8 +145,8 @@ func TestAbandonedAttemptStaysAbandoned(t *testing.T) {
 	}
 }
 
-// An attempt that began but has no line in the ledger may still be running, so its folder must not be
-// removed.
+// An attempt that began but has no line in the ledger may still be running, so its folder must not
+// be removed.
 func TestAttemptWithBrokenStartIsKept(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -292,7 +293,8 @@ func TestHugeLineNeedsLittleMemory(t *testing.T) {
 }
 
 // limitsFiles runs the test in a child process and returns true, or returns false in the child. A
-// test that limits the size of files needs this: go test's log of opened files may already be longer.
+// test that limits the size of files needs this: go test's log of opened files may already be
+// longer.
 func limitsFiles(t *testing.T) bool {
 	t.Helper()
 	const child = "TEST_LIMITS_FILES"
@@ -307,8 +309,8 @@ func limitsFiles(t *testing.T) bool {
 	return true
 }
 
-// Wherever a write of several facts is cut short, the ledger must have exactly the facts reported as
-// written, followed by the next ones.
+// Wherever a write of several facts is cut short, the ledger must have exactly the facts reported
+// as written, followed by the next ones.
 func TestShortWriteKeepsExactlyTheReportedFacts(t *testing.T) {
 	if limitsFiles(t) {
 		return

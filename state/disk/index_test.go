@@ -184,8 +184,8 @@ func writeFacts(t *testing.T, path string, facts []state.Fact) {
 	}
 }
 
-// Wherever an index ends, the index plus the lines after it must give the same history as all lines,
-// whether the index was built from lines or from another index.
+// Wherever an index ends, the index plus the lines after it must give the same history as all
+// lines, whether the index was built from lines or from another index.
 func TestIndexPlusTailEqualsLedger(t *testing.T) {
 	for seed := range uint64(75) {
 		r := rand.New(rand.NewPCG(seed, 1))

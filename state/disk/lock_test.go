@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// If a run is killed while it starts a child, the child holds the lock until its exec. A new run must
-// wait for that, and not report that a dead process is running the file.
+// If a run is killed while it starts a child, the child holds the lock until its exec. A new run
+// must wait for that, and not report that a dead process is running the file.
 func TestLockOfDeadRunIsAwaited(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {

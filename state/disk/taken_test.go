@@ -84,8 +84,8 @@ func TestChangedLedgerGetsTheRunsLinesBack(t *testing.T) {
 	}
 }
 
-// A run that writes nothing must also notice that its ledger or lock file was removed. It must still
-// hold the lock.
+// A run that writes nothing must also notice that its ledger or lock file was removed. It must
+// still hold the lock.
 func TestIdleRunNoticesChangedState(t *testing.T) {
 	for _, name := range []string{ledgerName, lockName} {
 		s := open(t, jobFile(t))
@@ -130,8 +130,8 @@ func TestNothingStartsAfterLedgerWasChanged(t *testing.T) {
 	s.Close()
 }
 
-// A job file never runs twice at the same time, whatever its name or state folder. It may run under a
-// lock inherited from the process that started gpurun.
+// A job file never runs twice at the same time, whatever its name or state folder. It may run under
+// a lock inherited from the process that started gpurun.
 func TestJobFileNeverRunsTwiceAtOnce(t *testing.T) {
 	job := jobFile(t)
 	if err := os.WriteFile(job, []byte("jobs: []\n"), 0o644); err != nil {
@@ -236,8 +236,8 @@ func TestClonedMachineIsAnotherMachine(t *testing.T) {
 	}
 }
 
-// FuzzTouched checks that a run's records survive anything that is written over its ledger, in place
-// or as a new file.
+// FuzzTouched checks that a run's records survive anything that is written over its ledger, in
+// place or as a new file.
 func FuzzTouched(f *testing.F) {
 	f.Add([]byte("{\"kind\":\"end\"}\n"), true, uint8(0))
 	f.Add([]byte("{\"kind\":\"e"), false, uint8(30))

@@ -54,8 +54,8 @@ func TestParseLockSkipsOtherKinds(t *testing.T) {
 	}
 }
 
-// The kernel returns /proc/locks a page at a time. So a lock that is released between two pages could
-// hide another one.
+// The kernel returns /proc/locks a page at a time. So a lock that is released between two pages
+// could hide another one.
 func TestLockIsFoundWhileOthersComeAndGo(t *testing.T) {
 	dir := t.TempDir()
 	lock := func(name string, how int) *os.File {

@@ -63,8 +63,8 @@ func TestValueHidesSecretNames(t *testing.T) {
 	}
 }
 
-// A secret passed in one of the usual ways must be hidden in any context. Redacting the result again
-// must not change it.
+// A secret passed in one of the usual ways must be hidden in any context. Redacting the result
+// again must not change it.
 func FuzzText(f *testing.F) {
 	f.Add("python ", " --lr 0.1")
 	f.Add("a='b c", "' x")

@@ -203,7 +203,7 @@ func TestSamplesMatchTypes(t *testing.T) {
 }
 
 // The name of an amount of bytes must end in _bytes, and no field may be omitted.
-func TestNamesIncludeUnits(t *testing.T) {
+func TestByteFieldsNameTheirUnit(t *testing.T) {
 	done := map[reflect.Type]bool{}
 	var check func(t *testing.T, typ reflect.Type)
 	check = func(t *testing.T, typ reflect.Type) {

@@ -220,8 +220,8 @@ func watchClaims(t *testing.T, root string) func() string {
 	}
 }
 
-// If the keeper dies between claim and launch, the attempt must not run, because another run may have
-// claimed the GPU.
+// If the keeper dies between claim and launch, the attempt must not run, because another run may
+// have claimed the GPU.
 func TestNoLaunchWithoutItsClaim(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "touch ran"), root)
@@ -276,7 +276,7 @@ func TestClaimOfOrphanLastsAsLongAsItsJob(t *testing.T) {
 	await(t, root, 0)
 }
 
-func TestTakenMemoryIsThatOfTheTree(t *testing.T) {
+func TestTakenMemoryIsThatOfTheHoldersTree(t *testing.T) {
 	self, _ := procs.One(os.Getpid())
 	stray := exec.Command("sleep", "60") // its parent holds no claim
 	stray.Env = []string{"PATH=" + os.Getenv("PATH"), procs.UniIDName + "=s"}

@@ -353,7 +353,7 @@ func TestTimeoutWithoutRunner(t *testing.T) {
 	}
 }
 
-func TestKeeperGoesAfterItsLastJob(t *testing.T) {
+func TestKeeperExitsAfterItsLastJob(t *testing.T) {
 	s := newScene(t, "read x <fifo; exit 4")
 	s.start()
 	k := s.keeper()

@@ -8,7 +8,7 @@ import (
 )
 
 // When a job is stopped, a program that its signal handler starts must not be stopped.
-func TestHandlersMayRunPrograms(t *testing.T) {
+func TestHandlersCanRunPrograms(t *testing.T) {
 	for _, keeper := range []string{"alive", "killed"} {
 		t.Run(keeper, func(t *testing.T) {
 			s := newScene(t, "trap 'sh -c \"sleep 0.4; echo saved\"; exit 0' TERM; echo up >up; sleep 1000 & wait")

@@ -14,8 +14,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A rival that keeps claiming a GPU must not get it between a run's consecutive attempts, but must get
-// it when the run yields it.
+// A rival that keeps claiming a GPU must not get it between a run's consecutive attempts, but must
+// get it when the run yields it.
 func TestRivalGetsNothingInHandOvers(t *testing.T) {
 	const handOvers = 200
 	root := t.TempDir()

@@ -13,8 +13,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A socket on which another user listens is not a keeper's, whatever its name. The runner reports it
-// and sends nothing to it.
+// A socket on which another user listens is not a keeper's, whatever its name. The runner reports
+// it and sends nothing to it.
 func TestForeignSocketIsReported(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may listen as another user")

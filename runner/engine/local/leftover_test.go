@@ -126,7 +126,7 @@ func TestBackgroundWithoutGPUIsEnded(t *testing.T) {
 // A script that starts a server, uses it and kills it has not failed, even if the server takes a
 // moment to end. A server that exits with another status, or a launcher's job that is killed, has
 // failed.
-func TestKilledServerIsNoFailure(t *testing.T) {
+func TestKilledServerIsNotAFailure(t *testing.T) {
 	for _, c := range []struct {
 		name, server string
 		served       string

@@ -66,7 +66,8 @@ func child(t *testing.T, args ...string) (cmd *exec.Cmd, in io.Closer, said *buf
 	return cmd, in, bufio.NewReader(out)
 }
 
-// sleeper starts a process that belongs to no attempt, in its own session, and ends it with the test.
+// sleeper starts a process that belongs to no attempt, in its own session, and ends it with the
+// test.
 func sleeper(t *testing.T) procs.Proc {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")

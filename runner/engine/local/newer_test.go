@@ -18,8 +18,8 @@ import (
 	"gpurun/state/host"
 )
 
-// If a runner does not understand a keeper's messages, it waits for the keeper's jobs and reads their
-// ends from their records.
+// If a runner does not understand a keeper's messages, it waits for the keeper's jobs and reads
+// their ends from their records.
 func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 	s := newScene(t, "echo up >up")
 	at := s.launch.Identity
@@ -65,8 +65,8 @@ func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 	}
 }
 
-// A runner follows a keeper of the previous release. If that keeper is killed, the runner follows its
-// attempts by the records in their folders.
+// A runner follows a keeper of the previous release. If that keeper is killed, the runner follows
+// its attempts by the records in their folders.
 func TestRunnerFollowsOlderKeeper(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {
@@ -117,7 +117,8 @@ func TestRunnerFollowsOlderKeeper(t *testing.T) {
 	}
 }
 
-// If an end arrives with the start, the runner passes on the start only if it was not reported before.
+// If an end arrives with the start, the runner passes on the start only if it was not reported
+// before.
 func TestStartAndEndArriveInOneEvent(t *testing.T) {
 	for _, reported := range []bool{false, true} {
 		l, keeper := newLocal(engine.Config{}), &remote{}

@@ -42,8 +42,8 @@ func TestStartIsRestoredFromRecord(t *testing.T) {
 	}
 }
 
-// A record that identifies no job gives no start. While a process of the attempt is alive, this is an
-// error, because it is unknown which job must not start a second time.
+// A record that identifies no job gives no start. While a process of the attempt is alive, this is
+// an error, because it is unknown which job must not start a second time.
 func TestUnknownRecordGivesNoStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "u")
 	if got, err := (Kind{}).Trace(dir, "u"); err != nil || got.Began || got.Start.Kind != "" {

@@ -16,8 +16,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// standChild claims GPU-0 below args[0] for a command that it runs itself, waits for the command, and
-// withdraws the claim. With a second argument, it never reports the command to the keeper.
+// standChild claims GPU-0 below args[0] for a command that it runs itself, waits for the command,
+// and withdraws the claim. With a second argument, it never reports the command to the keeper.
 func standChild(args []string) error {
 	l, err := openLocal(engine.Config{Claims: args[:1]})
 	if err != nil {

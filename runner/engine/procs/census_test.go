@@ -34,7 +34,8 @@ func TestReusedPIDIsNotFollowed(t *testing.T) {
 	}
 }
 
-// sleeper starts a process that belongs to no attempt, in its own session, and ends it with the test.
+// sleeper starts a process that belongs to no attempt, in its own session, and ends it with the
+// test.
 func sleeper(t *testing.T) Proc {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
@@ -53,8 +54,8 @@ func sleeper(t *testing.T) Proc {
 	return p
 }
 
-// Tree must find a chain of processes that each start the next one in a new session and exit, although
-// none of them lives as long as a scan of all processes.
+// Tree must find a chain of processes that each start the next one in a new session and exit,
+// although none of them lives as long as a scan of all processes.
 func TestChainOfShortProcessesIsFound(t *testing.T) {
 	over := filepath.Join(t.TempDir(), "over")
 	uniID := "chain-" + filepath.Base(filepath.Dir(over)) + strconv.Itoa(os.Getpid())

@@ -71,7 +71,7 @@ func TestChildrenOfFirstThread(t *testing.T) {
 	}
 }
 
-func TestBelowReturnsDescendants(t *testing.T) {
+func TestAddIncludesDescendants(t *testing.T) {
 	table := Table{}
 	for pid, parent := range map[int]int{2: 1, 3: 2, 4: 3, 5: 1, 6: 5, 7: 7} {
 		table[pid] = Proc{ID: ID{PID: pid}, Parent: parent}

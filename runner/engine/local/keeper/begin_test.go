@@ -58,8 +58,8 @@ func TestForbiddenCommandDoesNotBeginUnrecorded(t *testing.T) {
 	}
 }
 
-// A command must not begin if it is forbidden. It must not begin without its journal either, because
-// its record could not be found.
+// A command must not begin if it is forbidden. It must not begin without its journal either,
+// because its record could not be found.
 func TestCommandNeedsItsJournalToBegin(t *testing.T) {
 	journal := journalFile(t)
 	forbidden, other := prepared(t, journal, "a", 0), prepared(t, journal, "b", 1)

@@ -64,8 +64,8 @@ func TestLookPathFindsExecutables(t *testing.T) {
 	}
 }
 
-// A program is searched for again only if it is no longer where it was found. With a PATH that depends
-// on the working directory, it is searched for every time.
+// A program is searched for again only if it is no longer where it was found. With a PATH that
+// depends on the working directory, it is searched for every time.
 func TestProgramIsSearchedOncePerPATH(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	add := func(dir string) string {

@@ -9,9 +9,9 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A child that was just forked has its parent's signal handlers until it executes its own program. It
-// must not count as the process that catches the signal.
-func TestJustForkedChildShowsItsParentsSignals(t *testing.T) {
+// A child that was just forked has its parent's signal handlers until it executes its own program.
+// It must not count as the process that catches the signal.
+func TestJustForkedChildIsRecognized(t *testing.T) {
 	self, _ := procs.One(os.Getpid())
 	same := exec.Command("/proc/self/exe", "-test.run=^$", "-test.v=false")
 	other := exec.Command("sleep", "10")

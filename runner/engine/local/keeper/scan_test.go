@@ -8,8 +8,8 @@ import (
 	"gpurun/state/host"
 )
 
-// Attempts that look for their processes at the same time share scans of /proc. No attempt gets a scan
-// from before its request.
+// Attempts that look for their processes at the same time share scans of /proc. No attempt gets a
+// scan from before its request.
 func TestScansAreShared(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
@@ -39,8 +39,8 @@ func TestScansAreShared(t *testing.T) {
 	}
 }
 
-// A process that an attempt's scan missed may belong to the attempt, even if a later scan of another
-// attempt has found the process.
+// A process that an attempt's scan missed may belong to the attempt, even if a later scan of
+// another attempt has found the process.
 func TestProcessFoundByAnotherScanCounts(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {

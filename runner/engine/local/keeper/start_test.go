@@ -70,7 +70,8 @@ func TestStartedCommandLeadsASession(t *testing.T) {
 }
 
 func TestStartedCommandHasDefaultSignals(t *testing.T) {
-	// nohup, or a shell's &, starts the tests with these signals ignored. Catching them undoes that.
+	// nohup, or a shell's &, starts the tests with these signals ignored. Catching them undoes
+	// that.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
 	defer signal.Stop(caught)
@@ -135,8 +136,8 @@ func TestUnexecutableCommandCanBeRestarted(t *testing.T) {
 	}
 }
 
-// A bound program and its children run on its cores from the start. The keeper and its other programs
-// keep theirs.
+// A bound program and its children run on its cores from the start. The keeper and its other
+// programs keep theirs.
 func TestBoundProgramKeepsItsCores(t *testing.T) {
 	const show = `sh -c 'while read -r k v; do case $k in Cpus_allowed_list:) echo $v;; esac; done </proc/self/status'`
 	var all unix.CPUSet

@@ -15,8 +15,8 @@ import (
 	"gpurun/state/host"
 )
 
-// A suspended attempt continues in order to save its work, and must not be suspended again before it
-// ends.
+// A suspended attempt continues in order to save its work, and must not be suspended again before
+// it ends.
 func TestSuspendedAttemptContinuesToSave(t *testing.T) {
 	const folder = "GPURUN_TEST_SUSPENDED"
 	dir := os.Getenv(folder)

@@ -44,8 +44,8 @@ func TestFindReturnsTheAttemptsRecord(t *testing.T) {
 	}
 }
 
-// If a crash or a full disk cuts a record short at any byte, Find must find no record. Other records
-// are unaffected.
+// If a crash or a full disk cuts a record short at any byte, Find must find no record. Other
+// records are unaffected.
 func TestTornRecordIsNotFound(t *testing.T) {
 	first, torn := &Record{State: StateOpen, UniID: "a"}, &Record{State: StateOver, UniID: "b", End: state.End{ExitCode: 0}}
 	dir := journalOf(t, first, torn)
@@ -75,8 +75,8 @@ func TestUnreadableJournalIsAnError(t *testing.T) {
 	}
 }
 
-// FuzzJournal checks that Find accepts any journal content, and returns a whole record unless the same
-// uni_id occurs elsewhere.
+// FuzzJournal checks that Find accepts any journal content, and returns a whole record unless the
+// same uni_id occurs elsewhere.
 func FuzzJournal(f *testing.F) {
 	whole := &Record{State: StateOver, UniID: "mine", Begun: 1, End: state.End{ExitCode: 5}}
 	other := (&Record{State: StateOpen, UniID: "theirs"}).Encode()

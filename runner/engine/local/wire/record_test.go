@@ -65,8 +65,8 @@ func TestRecordLengthIsConstant(t *testing.T) {
 	}
 }
 
-// A record that is truncated anywhere, or has any byte changed, must not be accepted: it could give an
-// end that was not written.
+// A record that is truncated anywhere, or has any byte changed, must not be accepted: it could give
+// an end that was not written.
 func TestTornOrChangedRecordIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, StatusFile)

@@ -476,7 +476,7 @@ func TestMaxGPUsLimitsTheRun(t *testing.T) {
 		{"max", -1, 3, 0, 0, 0, 3},
 		{"reserve of 8", 3, 8, 2, 0, 0, 6},
 		{"min_gpus exceeds what reserve leaves", 3, 8, 6, 0, 0, 3},
-		{"unavailable devices count as reserved", 3, 8, 2, 4, 0, 3},
+		{"unavailable devices do not fill the reserve", 3, 8, 2, 4, 0, 3},
 		{"some held", 3, 8, 2, 0, 4, 2},
 		{"all held", -1, 2, 0, 0, 2, 0},
 	}

@@ -226,8 +226,7 @@ func TestNextFollowsTheQueue(t *testing.T) {
 	}
 }
 
-// If it is another run's turn on a free device, this run leaves the device to that run for the
-// courtesy period.
+// For the courtesy period, this run leaves a free device to the run whose turn it is.
 func TestOtherRunsTurnsEndAfterAWhile(t *testing.T) {
 	p := host(4)
 	holdAll(p, "a", 0)

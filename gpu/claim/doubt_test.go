@@ -167,7 +167,7 @@ func TestDoubtIsBounded(t *testing.T) {
 	}
 }
 
-// fill creates n claims in a folder that no process holds.
+// fill creates n claims without a holder in a folder.
 func fill(t *testing.T, dir string, n int) {
 	t.Helper()
 	for i := range n {

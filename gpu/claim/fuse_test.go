@@ -44,8 +44,8 @@ func TestSilentFileSystemDoesNotBlockReaders(t *testing.T) {
 	}
 }
 
-// A read error is this process's own, and causes doubt without end, unless a user has mounted
-// another file system over the file.
+// A read error counts as this process's own, which causes doubt while it lasts, unless a user has
+// mounted another file system over the file.
 func TestFailingFileOfAnotherCausesBoundedDoubt(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "x"+suffix)

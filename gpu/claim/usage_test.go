@@ -87,7 +87,7 @@ func TestLargestUsageRecordFits(t *testing.T) {
 	}
 }
 
-// A record with wrong identity is ignored. Values in any other are bounded.
+// A record with a wrong identity is ignored. Values in other records are bounded.
 func TestUsageOfOthersIsBounded(t *testing.T) {
 	now, uid := time.Now(), os.Getuid()
 	good := Usage{Version: 1, UID: uid, Set: "host", At: now, BootID: host.BootID()}

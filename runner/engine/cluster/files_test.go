@@ -122,8 +122,10 @@ func TestPrepareWritesFilesOfEachAttempt(t *testing.T) {
 	if _, err := (place{Submit: s.dir, Task: 3}).launch(); err == nil {
 		t.Error("the launches have a fourth task, want 3")
 	}
-	if fi, _ := os.Stat(filepath.Join(s.dir, launchesFile)); fi.Mode().Perm() != 0o600 {
-		t.Errorf("other users can read the environment: %v", fi.Mode())
+	for _, name := range []string{launchesFile, envFile} {
+		if fi, err := os.Stat(filepath.Join(s.dir, name)); err != nil || fi.Mode().Perm() != 0o600 {
+			t.Errorf("other users can read the environment in %s: %v, %v", name, fi, err)
+		}
 	}
 }
 
@@ -213,11 +215,12 @@ func TestSpecialExitStatusesAreReplaced(t *testing.T) {
 // The node's variables override those of the login node, and the job's own override both.
 func TestJobVariablesOverrideNode(t *testing.T) {
 	sub := t.TempDir()
-	if err := write(filepath.Join(sub, envFile), []byte(`["HOME=/h","SLURM_JOB_ID=login","CUDA_VISIBLE_DEVICES=9"]`), 0o600); err != nil {
+	if err := write(filepath.Join(sub, envFile), []byte(`["HOME=/h","SLURM_JOB_ID=login","CUDA_VISIBLE_DEVICES=9","MINE=login"]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SLURM_JOB_ID", "7")
 	t.Setenv("CUDA_VISIBLE_DEVICES", "2,3")
+	t.Setenv("MINE", "node")
 	n := &node{all: []string{"SLURM*", visible}}
 	l := &engine.Launch{Command: engine.Command{Commands: []string{"run " + engine.Token("gpu_list") + " " + engine.Token("gpu")}, Env: []string{"MINE=" + engine.Token("ngpus")}}, Request: &engine.Request{GPUs: 2}}
 	n.completeLaunch(l, sub, &task{Host: "node1", GPUs: []int{2, 3}})
@@ -287,6 +290,7 @@ func TestGrantedVariableSetsVisibleDevices(t *testing.T) {
 	} {
 		t.Setenv("CUDA_VISIBLE_DEVICES", "")
 		t.Setenv("SGE_HGR_gpu", "")
+		t.Setenv("CUDA_DEVICE_ORDER", "") // which useGranted sets
 		for _, kv := range c.env {
 			name, value, _ := strings.Cut(kv, "=")
 			t.Setenv(name, value)

@@ -162,14 +162,6 @@ func TestOrdersApplyPausesAndLimits(t *testing.T) {
 				}
 			}
 			then()
-			slices.SortFunc(command.Args[1:], func(a, b string) int { return -strings.Compare(a, b) })
-			if command.Args[0] == "throttle" {
-				slices.Reverse(command.Args[1:])
-				slices.SortFunc(command.Args[1:], func(a, b string) int { return len(b) - len(a) })
-			}
-			if command.Args[0] == "release" {
-				slices.Reverse(command.Args[1:])
-			}
 			got = append(got, strings.Join(command.Args, " "))
 		}
 		if text := strings.Join(got, "; "); text != tt.want {

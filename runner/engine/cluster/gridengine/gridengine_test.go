@@ -57,8 +57,8 @@ func TestRowsOfRealQstat(t *testing.T) {
 		}
 	}
 	for letters, held := range map[string]bool{"s": true, "S": true, "T": true, "dS": true, "t": false, "hr": false, "dt": false} {
-		if rows, err := readRows(strings.ReplaceAll(read(t, "qstat.xml"), "<state>r</state>", "<state>"+letters+"</state>")); err != nil || rows[0].Word != letters || rows[0].Suspended != held {
-			t.Errorf("%s: got %+v, %v, want suspended: %v", letters, rows[0], err, held)
+		if rows, err := readRows(strings.ReplaceAll(read(t, "qstat.xml"), "<state>r</state>", "<state>"+letters+"</state>")); err != nil || len(rows) == 0 || rows[0].Word != letters || rows[0].Suspended != held {
+			t.Errorf("%s: got %+v, %v, want the first suspended: %v", letters, rows, err, held)
 		}
 	}
 	for _, text := range []string{"", "error: commlib error: got select error (Connection refused)\n"} {

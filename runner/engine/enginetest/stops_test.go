@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -47,29 +48,43 @@ func stops() (tests []test) {
 			gone(b.t, child)
 		}})
 	}
-	const soon, traps = 150 * time.Millisecond, time.Second // enough for a shell to set a trap, even on a busy machine
+	const ready = ">ready; "
+	// late lets an attempt exceed its timeout only once it is ready. If the machine is too slow for that,
+	// it launches the attempt again with a longer timeout.
+	late := func(b *bench, l engine.Launch) (engine.Launch, engine.Running, state.End) {
+		for l.Timeout = 150 * time.Millisecond; ; l.Timeout *= 2 {
+			again := b.launch(l.Commands...)
+			again.Timeout, again.Grace, again.TimeoutSignal = l.Timeout, l.Grace, l.TimeoutSignal
+			r := b.start(again)
+			b.announced(again.UniID, state.WhyTimeout)
+			end := b.end(again.UniID)
+			if _, err := os.Stat(filepath.Join(again.WorkDir, "ready")); err == nil || l.Timeout > patience {
+				return again, r, end
+			}
+		}
+	}
 	for _, c := range []struct {
-		name, command  string
-		timeout, grace time.Duration
-		want           outcome
+		name, command string
+		grace         time.Duration
+		want          outcome
 	}{
-		{"timeout", "sleep 1000", soon, patience, outcome{Exit: -1, Signal: "SIGTERM"}},
-		{"timeout, ignores SIGTERM", stubborn + "sleep 1000; sleep 1000", traps, 300 * time.Millisecond, outcome{Exit: -1, Signal: "SIGKILL"}},
-		{"timeout, closed its output", "exec >&- 2>&-; sleep 1000", soon, patience, outcome{Exit: -1, Signal: "SIGTERM"}},
-		{"timeout, exits 0 on SIGTERM", "trap 'exit 0' TERM; sleep 1000", traps, patience, outcome{}},
-		{"timeout with a daemon", daemon + "; sleep 1000", soon, patience, outcome{Exit: -1, Signal: "SIGTERM"}},
+		{"timeout", ready + "sleep 1000", patience, outcome{Exit: -1, Signal: "SIGTERM"}},
+		{"timeout, ignores SIGTERM", stubborn + ready + "sleep 1000; sleep 1000", 300 * time.Millisecond, outcome{Exit: -1, Signal: "SIGKILL"}},
+		{"timeout, closed its output", "exec >&- 2>&-; " + ready + "sleep 1000", patience, outcome{Exit: -1, Signal: "SIGTERM"}},
+		{"timeout, exits 0 on SIGTERM", "trap 'exit 0' TERM; " + ready + "sleep 1000", patience, outcome{}},
+		{"timeout with a daemon", daemon + "; until test -s fifo; do sleep 0.01; done; " + ready + "sleep 1000", patience, outcome{Exit: -1, Signal: "SIGTERM"}},
 	} {
 		tests = append(tests, test{c.name, func(b *bench) {
 			l := b.launch(c.command)
-			l.Timeout, l.Grace = c.timeout, c.grace
-			b.fifo(l)
-			b.start(l)
-			b.announced(l.UniID, state.WhyTimeout)
+			l.Grace = c.grace
+			l, _, got := late(b, l)
 			c.want.Why = state.WhyTimeout
-			got := b.end(l.UniID)
 			b.expect(got, c.want)
 			if got.Elapsed < l.Timeout {
 				b.t.Errorf("the attempt ended after %v, before its timeout of %v", got.Elapsed, l.Timeout)
+			}
+			if strings.HasPrefix(c.command, daemon) {
+				gone(b.t, b.readPID(filepath.Join(l.WorkDir, "fifo")))
 			}
 		}})
 	}
@@ -78,22 +93,20 @@ func stops() (tests []test) {
 		notice        engine.TimeoutSignal
 		want          outcome
 	}{
-		{"timeout with a signal that is caught", "trap 'echo saved; exit 3' USR1; sleep 1000 & wait", engine.TimeoutSignal{Signal: "USR1", Grace: patience}, outcome{Exit: 3}},
-		{"timeout with a signal that is caught and ignored", "trap : USR1 TERM; while :; do sleep 1000 & wait; done", engine.TimeoutSignal{Signal: "USR1", Grace: 300 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
-		{"timeout with a signal that nothing catches", "exec sleep 1000", engine.TimeoutSignal{Signal: "USR1", Grace: patience}, outcome{Exit: -1, Signal: "SIGTERM"}},
-		{"timeout with its own grace period", stubborn + "sleep 1000; sleep 1000", engine.TimeoutSignal{Signal: "TERM", Grace: 200 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
+		{"timeout with a signal that is caught", "trap 'echo saved; exit 3' USR1; sleep 1000 & " + ready + "wait", engine.TimeoutSignal{Signal: "USR1", Grace: patience}, outcome{Exit: 3}},
+		{"timeout with a signal that is caught and ignored", "trap : USR1 TERM; " + ready + "while :; do sleep 1000 & wait; done", engine.TimeoutSignal{Signal: "USR1", Grace: 300 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
+		{"timeout with a signal that nothing catches", ready + "exec sleep 1000", engine.TimeoutSignal{Signal: "USR1", Grace: patience}, outcome{Exit: -1, Signal: "SIGTERM"}},
+		{"timeout with its own grace period", stubborn + ready + "sleep 1000; sleep 1000", engine.TimeoutSignal{Signal: "TERM", Grace: 200 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
 	} {
 		tests = append(tests, test{c.name, func(b *bench) {
 			l := b.launch(c.command, "echo second")
-			l.Timeout, l.Grace, l.TimeoutSignal = 1200*time.Millisecond, time.Hour, &c.notice
+			l.Grace, l.TimeoutSignal = time.Hour, &c.notice
 			if c.notice.Grace == patience {
 				l.Grace = patience
 			}
-			b.fifo(l)
-			r := b.start(l)
-			b.announced(l.UniID, state.WhyTimeout)
+			l, r, got := late(b, l)
 			c.want.Why = state.WhyTimeout
-			b.expect(b.end(l.UniID), c.want)
+			b.expect(got, c.want)
 			text, err := os.ReadFile(l.Stdout)
 			if saved := strings.Contains(string(text), "saved"); err != nil || saved != (c.want.Exit == 3) || strings.Contains(string(text), "second") {
 				b.t.Errorf("the log is %q, %v", text, err)

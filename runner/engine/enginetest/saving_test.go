@@ -29,7 +29,6 @@ var saving = []test{
 	}},
 	{"a handler that continues", func(b *bench) {
 		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while test -d $DIR; do sleep 0.02; done`)
-		l.Grace = patience
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond)
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond) // a repeated request has no effect
 		got := b.end(l.UniID)

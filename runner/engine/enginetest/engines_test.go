@@ -269,9 +269,13 @@ func (b *bench) contains(path, want string) {
 	}
 }
 
-// write creates a file or writes to a FIFO.
+// write creates a file, or writes to a FIFO once a job reads it.
 func (b *bench) write(path, text string) {
 	b.t.Helper()
+	defer time.AfterFunc(patience, func() {
+		b.t.Errorf("no job reads %s within %v", path, patience)
+		_, _ = os.OpenFile(path, os.O_RDWR, 0) // releases the writer
+	}).Stop()
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		b.t.Fatal(err)
 	}

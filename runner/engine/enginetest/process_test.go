@@ -40,27 +40,26 @@ func (b *bench) readPID(path string) (pid int) {
 	return pid
 }
 
-// awaitGone waits for the end of a process that is not a child of this one.
+// awaitGone waits for the end of a process.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return // gone, or the kernel is older than 5.3
-	}
-	defer unix.Close(fd)
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
-	for err == unix.EINTR {
-		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
-	}
-	if n == 0 {
-		t.Fatalf("process %d is still running", pid)
+	for deadline := time.Now().Add(patience); running(pid); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d is still running", pid)
+		}
 	}
 }
 
-// gone checks that a process has ended. A zombie counts as ended.
+// running reports whether a process has not ended. A zombie counts as ended.
+func running(pid int) bool {
+	s, ok := host.StatOf(pid)
+	return ok && s.State != 'Z' && s.State != 'X'
+}
+
+// gone checks that a process has ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	if s, ok := host.StatOf(pid); ok && s.State != 'Z' && s.State != 'X' {
+	if running(pid) {
 		t.Errorf("process %d is still running", pid)
 	}
 }

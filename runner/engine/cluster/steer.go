@@ -39,9 +39,9 @@ type arrayShare struct {
 	told    int // its throttle; 0 if unknown, or if all its waiting tasks are held
 }
 
-// split returns the throttle of each array, so that their sum stays within the limits if running
-// tasks permit. Earlier arrays go first. An array with throttle 0 must be held. A throttle larger
-// than needed stays until another array needs part of it.
+// split returns the throttle of each array, so that no task starts beyond the limits. Earlier arrays
+// go first. An array with throttle 0 must be held. A throttle larger than needed stays until another
+// array needs part of it.
 func (l limits) split(all []arrayShare) []int {
 	jobs, gpus := l.jobs, l.gpus
 	if jobs == 0 {
@@ -62,6 +62,14 @@ func (l limits) split(all []arrayShare) []int {
 	}
 	for i, p := range all {
 		add(i, p.running)
+	}
+	moreJobs, moreGPUs := max(-jobs, 0), max(-gpus, 0) // running beyond the limits
+	for i, p := range all {                            // otherwise the cluster would replace each of them when it ends
+		n := moreJobs
+		if p.gpus > 0 {
+			n = max(n, (moreGPUs+p.gpus-1)/p.gpus)
+		}
+		throttles[i] = max(throttles[i]-n, 0)
 	}
 	for i, p := range all {
 		add(i, most(i, p.waiting))

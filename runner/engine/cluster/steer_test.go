@@ -30,7 +30,9 @@ func TestThrottlesStayWithinLimits(t *testing.T) {
 		{"an array with one task left", limits{2, -1}, []arrayShare{{1, 1, 0, 2}, {1, 0, 3, 0}}, []int{1, 1}},
 		{"no array needs the rest", limits{2, -1}, []arrayShare{{1, 1, 0, 2}, {1, 0, 0, 0}}, []int{2, 0}},
 		{"each array continues", limits{2, -1}, []arrayShare{{1, 1, 5, 1}, {1, 1, 5, 1}}, []int{1, 1}},
-		{"lowered below the running tasks", limits{1, -1}, []arrayShare{{1, 3, 5, 4}, {1, 0, 5, 1}}, []int{3, 0}},
+		{"lowered below the running tasks", limits{1, -1}, []arrayShare{{1, 3, 5, 4}, {1, 0, 5, 1}}, []int{1, 0}},
+		{"lowered while two arrays run", limits{3, -1}, []arrayShare{{1, 2, 5, 2}, {1, 3, 5, 3}}, []int{0, 1}},
+		{"GPUs lowered below the running tasks", limits{0, 3}, []arrayShare{{2, 3, 5, 3}, {1, 0, 5, 0}, {0, 1, 5, 6}}, []int{1, 0, 6}},
 		{"raised", limits{5, -1}, []arrayShare{{1, 2, 1, 2}, {1, 0, 9, 0}}, []int{3, 2}},
 		{"GPUs", limits{0, 4}, []arrayShare{{2, 1, 5, 1}, {1, 0, 5, 0}, {0, 0, 7, 7}}, []int{2, 0, 7}},
 		{"both", limits{3, 4}, []arrayShare{{2, 0, 5, 0}, {0, 0, 5, 0}}, []int{2, 1}},
@@ -92,6 +94,13 @@ func TestOrdersApplyPausesAndLimits(t *testing.T) {
 		},
 		{name: "lowered first", limit: limits{2, -1}, jobs: []job{{1, 2, false}, {3, 1, true}}, want: "throttle 11 1; release 12"},
 		{name: "raised before the release", limit: limits{4, -1}, jobs: []job{{2, 2, false}, {5, 1, true}}, want: "throttle 12 2; release 12"},
+		{
+			name: "lowered below the running tasks", limit: limits{1, -1}, jobs: []job{{5, 3, false}},
+			change: func(at func(job, n int) *entry) {
+				at(0, 0).task, at(0, 1).task, at(0, 2).task = &task{}, &task{}, &task{}
+			},
+			want: "throttle 11 1",
+		},
 		{name: "held", limit: limits{1, -1}, jobs: []job{{4, 2, false}, {5, 1, false}}, want: "hold 12; throttle 11 1"},
 		{name: "unlimited", limit: limits{0, -1}, jobs: []job{{4, 2, false}, {5, 1, true}}, want: "throttle 11 4; throttle 12 5; release 12"},
 		{name: "unknown throttle", limit: limits{3, -1}, jobs: []job{{4, 0, false}}, want: "throttle 11 3"},

@@ -143,7 +143,7 @@ func TestRealRequeuedJobIsNotCancelled(t *testing.T) {
 	b.Until("its first attempt has ended", 2*time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) > 0 })
 	open(b)
 	b.Write("go", "")
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	ends := b.Facts(state.KindEnd)["a"]
 	if len(ends) != 2 || ends[0].Uncharged != "sge requeued it" || ends[1].State != state.Succeeded || len(strings.Fields(b.Read("ran"))) != 2 {
 		t.Errorf("a ended as %+v; ran has %q\n%s", ends, b.Read("ran"), out)

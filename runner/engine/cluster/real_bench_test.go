@@ -2,9 +2,11 @@
 package cluster_test
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -175,14 +177,10 @@ func (b *Bench) Read(name string) string {
 func (b *Bench) Facts(kind state.Kind) map[string][]state.Fact {
 	b.Helper()
 	all := map[string][]state.Fact{}
-	f, err := os.Open(filepath.Join(b.Dir, ".gpurun/jobs.yaml/ledger.jsonl"))
-	if err != nil {
-		return all
-	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
+	text, _ := os.ReadFile(filepath.Join(b.Dir, ".gpurun/jobs.yaml/ledger.jsonl"))
+	for line := range bytes.Lines(text) {
 		var fact state.Fact
-		if json.Unmarshal(in.Bytes(), &fact) == nil && fact.Kind == kind {
+		if json.Unmarshal(line, &fact) == nil && fact.Kind == kind {
 			all[fact.Job] = append(all[fact.Job], fact)
 		}
 	}
@@ -201,10 +199,20 @@ func (b *Bench) JobID(job string) (id string) {
 	return id
 }
 
+// limited runs a command with a method like CombinedOutput, and kills it after a few minutes.
+func limited(run func(*exec.Cmd) ([]byte, error), args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 3*time.Minute, errors.New("did not end within 3 minutes"))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.WaitDelay = time.Minute
+	out, err := run(cmd)
+	return out, cmp.Or(context.Cause(ctx), err)
+}
+
 // Command runs a command that must succeed.
 func (b *Bench) Command(args ...string) string {
 	b.Helper()
-	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	out, err := limited((*exec.Cmd).CombinedOutput, args...)
 	if err != nil {
 		b.Fatalf("%q: %v: %s", args, err, out)
 	}
@@ -251,14 +259,13 @@ func (b *Bench) Kill(variable string, is func(args string) bool) {
 }
 
 // Exited reports whether a command has ended, without reaping it.
-func Exited(cmd *exec.Cmd) bool { return in(cmd.Process.Pid, "Z") }
+func Exited(cmd *exec.Cmd) bool {
+	return unix.Kill(cmd.Process.Pid, 0) != nil || in(cmd.Process.Pid, "Z")
+}
 
-// in reports whether a process is in one of the states, or gone.
+// in reports whether a process exists and is in one of the states.
 func in(pid int, states string) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := bytes.Cut(b, []byte(") "))
 	return bytes.ContainsAny(after[:min(len(after), 1)], states)
 }

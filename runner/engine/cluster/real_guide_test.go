@@ -49,7 +49,7 @@ func TestRealGuideCommandsWork(t *testing.T) {
 	sh := func(script string) {
 		t.Helper()
 		cmd := exec.Command("bash", "-e", "-c", script)
-		cmd.Dir = b.Dir
+		cmd.Dir, cmd.WaitDelay = b.Dir, time.Minute // for children that keep the output open
 		defer time.AfterFunc(4*time.Minute, func() { _ = cmd.Process.Kill() }).Stop()
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s\n%v\n%s%s", script, err, out, b.Read("wrap.out"))

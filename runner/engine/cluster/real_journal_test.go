@@ -76,7 +76,7 @@ func (b *Bench) KillRunners(kills int, meanwhile [][]string, args ...string) str
 		if len(meanwhile) > 0 {
 			b.Until("the run has accepted a command", time.Minute, func() bool {
 				other, _ := b.Start(meanwhile[i%len(meanwhile)]...)
-				return other.Wait() == nil || Exited(cmd)
+				return b.Finish(other) == nil || Exited(cmd)
 			})
 		}
 		time.Sleep(pause)
@@ -109,4 +109,4 @@ func (b *Bench) Crash(crashes, n int, tend func(), args ...string) string {
 }
 
 // Quietly runs a command that may fail.
-func Quietly(args ...string) { _ = exec.Command(args[0], args[1:]...).Run() }
+func Quietly(args ...string) { _, _ = limited((*exec.Cmd).CombinedOutput, args...) }

@@ -74,7 +74,7 @@ func (s *Site) clear(b *Bench) {
 }
 
 func (s *Site) listed() string {
-	out, err := exec.Command(s.Listed[0], s.Listed[1:]...).Output()
+	out, err := limited((*exec.Cmd).Output, s.Listed...)
 	if err != nil {
 		return "? " + err.Error()
 	}

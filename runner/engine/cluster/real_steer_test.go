@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -151,54 +152,91 @@ func (s *Site) Withdrawn(t *testing.T) {
 }
 
 // Throttled checks that ready jobs are submitted in few calls, and that no more of them run
-// concurrently than allowed, with retries and with held and cancelled tasks in an array. A higher
-// limit must take effect.
+// concurrently than allowed, with retries and with held and cancelled tasks in an array. Higher and
+// lower limits must take effect.
 func (s *Site) Throttled(t *testing.T) {
-	const n = 24
+	const n, run = 32, "echo begins >>journal; sleep 0.5; while [ -e brake ]; do sleep 0.1; done; echo ends >>journal"
 	b := s.New(t, fmt.Sprintf(`
 settings: {engine: %s, max_concurrent: 2, cluster: {poll: 1s}}
 defaults: {gpus: 0, retry: 1}
 jobs:
-  - {name: "a{i}", matrix: {i: 1..%d}, run: 'echo begins >>journal; sleep 0.5; echo ends >>journal; [ {i} != 2 ] || mkdir once 2>/dev/null'}
-  - {name: "b{i}", matrix: {i: 1..%[2]d}, timeout: 1h, run: 'echo begins >>journal; sleep 0.5; echo ends >>journal'}
-`, s.Engine, n/2))
-	cmd, out := b.Start("jobs.yaml")
-	b.queued(n)
-	arrays := func() int {
-		all, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml/submits/*/answer"))
-		return len(all)
-	}
-	b.Says(b.Run("pause", "a6", "b5"), "paused: a6, b5") // in the middle of their arrays
-	b.Says(b.Run("stop", "a9"), "cancelled: a9")
-	if calls := arrays(); calls > n/3 { // two would be enough if all jobs were ready at the same time
-		t.Errorf("%d calls for %d jobs of two kinds", calls, n)
+  - {name: "a{i}", matrix: {i: 1..%d}, run: '%s; [ {i} != 2 ] || ! mkdir once 2>/dev/null'}
+  - {name: "b{i}", matrix: {i: 1..%[2]d}, timeout: 1h, run: '%[3]s'}
+`, s.Engine, n/2, run))
+	for _, do := range []cluster.Order{cluster.Hold, cluster.Throttle} {
+		b.First(s.Dialect.Order(do, []string{"1"}, 1).Name(), "echo x >>orders")
 	}
 	ended := func(least int) func() bool {
 		return func() bool { return b.Journal()["ends"] >= least }
 	}
-	most := func() (most int) { // largest number of concurrent jobs so far
-		now := 0
+	running := func(from int) (now, most, lines int) { // most is of the lines from this one on
 		for line := range strings.Lines(b.Read("journal")) {
 			if now++; strings.HasPrefix(line, "ends") {
 				now -= 2
 			}
-			most = max(most, now)
+			if lines++; lines > from {
+				most = max(most, now)
+			}
 		}
-		return most
+		return now, most, lines
 	}
+	brake := func() { b.Write("brake", "") }
+	letGo := func() { _ = os.Remove(filepath.Join(b.Dir, "brake")) }
+	fill := func(limit int) { // no job ends until as many run as allowed
+		b.Until(fmt.Sprint(limit, " jobs run concurrently"), time.Minute, func() bool {
+			now, _, _ := running(0)
+			return now == limit
+		})
+	}
+
+	brake()
+	cmd, out := b.Start("jobs.yaml")
+	b.queued(n)
+	calls, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml/submits/*/answer"))
+	if len(calls) > n/3 { // two would be enough if all jobs were ready at the same time
+		t.Errorf("%d calls for %d jobs of two kinds", len(calls), n)
+	}
+	b.Says(b.Run("pause", "a6", "b5"), "paused: a6, b5") // in the middle of their arrays
+	b.Says(b.Run("stop", "a9"), "cancelled: a9")
+	fill(2)
+	letGo()
 	b.Until("6 jobs have ended", time.Minute, ended(6))
-	if got := most(); got != 2 {
-		t.Errorf("%d jobs ran concurrently, want 2", got)
+	brake()
+	if _, most, _ := running(0); most != 2 {
+		t.Errorf("%d jobs ran concurrently, want 2", most)
 	}
+
 	b.Says(b.Run("set", "max_concurrent=4"), "max_concurrent is now 4")
-	b.Until("4 jobs run concurrently", time.Minute, func() bool { return most() == 4 })
+	fill(4)
+	orders := b.Read("orders")
 	b.Run("set", "max_concurrent=1")
-	b.Until("16 jobs have ended", time.Minute, ended(16))
+	b.Until("the run has held or throttled tasks", time.Minute, func() bool { return b.Read("orders") != orders })
+	s.passes(b)
+	letGo()
+	from := 0
+	b.Until("the other jobs have ended", time.Minute, func() bool {
+		now, _, lines := running(0)
+		from = lines
+		return now <= 1
+	})
+	b.Until("16 jobs have ended", 2*time.Minute, ended(16))
+	brake()
+	if _, most, _ := running(from); most > 1 {
+		t.Errorf("%d jobs ran concurrently under the lower limit, want 1", most)
+	}
+
+	_, _, from = running(0)
 	b.Run("set", "max_concurrent=3")
 	b.Run("resume", "a6", "b5")
+	fill(3)
+	letGo()
 	_ = b.Finish(cmd)
 	b.Says(out.String(), fmt.Sprint(n-1, " of ", n, " done"))
-	if got := most(); got != 4 {
-		t.Errorf("%d jobs ran concurrently, want 4", got)
+	if ends := b.Facts(state.KindEnd)["a2"]; len(ends) != 2 {
+		t.Errorf("a2 ended as %+v, want a retry", ends)
+	}
+	_, last, _ := running(from)
+	if _, most, _ := running(0); most != 4 || last != 3 {
+		t.Errorf("up to %d jobs ran concurrently, at last up to %d, want 4 and 3", most, last)
 	}
 }

@@ -44,6 +44,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// TestScripts runs the scripts in testdata/script. Those that begin with "unraced" check what commands
+// print; the race detector would only make each gpurun start five times as slowly.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	jobs, err := filepath.Abs("../../jobs")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,12 +17,9 @@ import (
 // A user may mount a file system that never responds over their folder. Readings of the claims must
 // still end.
 func TestSilentFileSystemDoesNotBlockReaders(t *testing.T) {
+	shortLimit(t)
 	root := t.TempDir()
-	h := Open([]string{root})
-	defer h.Close()
-	if _, _, err := h.Claim(context.Background(), Subject{UniID: "a", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-1"}}}); err != nil {
-		t.Fatal(err)
-	}
+	start(t, -1, "hold", root, "a")
 	dir := filepath.Join(root, prefix+"64007")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -34,7 +32,10 @@ func TestSilentFileSystemDoesNotBlockReaders(t *testing.T) {
 	}()
 	hung := false
 	select {
-	case <-done:
+	case claims := <-done:
+		if !slices.Equal(jobs(claims), []string{"a"}) {
+			t.Errorf("claims %+v, want a", claims)
+		}
 	case <-time.After(time.Minute):
 		hung = true
 	}

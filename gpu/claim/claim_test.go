@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +21,7 @@ import (
 
 // TestMain lets the test binary run as one of the child processes that tests need.
 func TestMain(m *testing.M) {
+	readLimit = 30 * time.Second // a busy machine may need more than a second for a reading
 	if kind := os.Getenv("CLAIM_CHILD"); kind != "" {
 		if err := children[kind](os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -32,16 +32,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var children = map[string]func(args []string) error{"hold": holdChild, "many": manyChild, "lease": leaseChild, "stress": stressChild, "rival": rivalChild, "others": othersChild, "blind": blindChild}
+var children = map[string]func(args []string) error{"hold": holdChild, "many": manyChild, "lease": leaseChild, "stress": stressChild, "rival": rivalChild, "others": othersChild, "blind": blindChild, "limit": limitChild}
 
 // holdChild claims GPU-0 below args[0] for the job args[1] and holds it until stdin closes.
 func holdChild(args []string) error {
 	h := Open(strings.Split(args[0], ":"))
-	var others []gpu.Claim
-	err := errDoubt
-	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // on a busy machine, a reading may be incomplete
-		others, _, err = h.Claim(context.Background(), Subject{UniID: "uni-" + args[1], Job: args[1], Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 5 * gpu.GiB}})
-	}
+	others, _, err := h.Claim(context.Background(), Subject{UniID: "uni-" + args[1], Job: args[1], Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 5 * gpu.GiB}})
 	if err != nil {
 		return err
 	}
@@ -89,6 +85,13 @@ func start(t *testing.T, uid int, kind string, args ...string) *child {
 		t.Fatalf("%s child: %v", kind, err)
 	}
 	return c
+}
+
+// shortLimit limits readings as usual. Tests of folders that never answer need it.
+func shortLimit(t *testing.T) {
+	long := readLimit
+	readLimit = time.Second
+	t.Cleanup(func() { readLimit = long })
 }
 
 // end lets a child exit on its own.

@@ -102,7 +102,9 @@ func TestHandOverReportsLegitimateHolder(t *testing.T) {
 	}
 	start(t, -1, "hold", root, "stubborn")
 	h.HandOver("1")
-	took := map[bool]time.Duration{}
+	readings, took := map[bool]int64{}, map[bool]time.Duration{}
+	var entered atomic.Int64
+	h.entered = func(string) { entered.Add(1) } // once for each reading, because there is one folder
 	for _, share := range []bool{true, false} {
 		g.Share = share
 		began := time.Now()
@@ -110,11 +112,11 @@ func TestHandOverReportsLegitimateHolder(t *testing.T) {
 		if err != nil || !slices.Equal(jobs(got), []string{"stubborn"}) {
 			t.Errorf("share %v: claims %+v, %v, want stubborn", share, got, err)
 		}
-		took[share] = time.Since(began)
+		readings[share], took[share] = entered.Swap(0), time.Since(began)
 		h.Release("2")
 	}
-	if took[false] < settleFor || took[true] > took[false]/2 {
-		t.Errorf("claims took (by share) %v; only the one that does not share may wait, for %v", took, settleFor)
+	if took[false] < settleFor-2*settlePause || readings[true] != 1 || readings[false] < 2 {
+		t.Errorf("by share: claims took %v and %v readings; only the one that does not share may wait, for %v", took, readings, settleFor)
 	}
 }
 

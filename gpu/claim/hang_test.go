@@ -3,6 +3,8 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,12 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gpurun/gpu"
 )
 
 // A reading waits for a hanging folder only once. Nothing starts that time, because the folder's
 // claims are unknown. Later readings skip the folder until it responds.
 func TestHangingFolderIsWaitedForOnce(t *testing.T) {
+	shortLimit(t)
 	root := t.TempDir()
 	start(t, -1, "hold", root, "honest")
 	slow := userFolder(t, root, mallory, mallory)
@@ -56,8 +61,35 @@ func mustEval(t *testing.T, path string) string {
 	return real
 }
 
-// Without a stop of the process, the limit is exactly readLimit.
+// limitChild stops itself at the beginning of a limited reading. It ends at the limit.
+func limitChild([]string) error {
+	readLimit = time.Second
+	fmt.Println("ready")
+	ctx, cancel := limited(context.Background())
+	defer cancel()
+	_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+	<-ctx.Done()
+	return nil
+}
+
+// Time during which the process is stopped does not count.
 func TestLimitCountsRunningTime(t *testing.T) {
+	shortLimit(t)
+	began := time.Now()
+	c := start(t, -1, "limit")
+	awaitStop(t, c.Process.Pid)
+	ran := time.Since(began)
+	time.Sleep(readLimit)
+	began = time.Now()
+	must(t, unix.Kill(c.Process.Pid, unix.SIGCONT))
+	c.end(t)
+	if ran += time.Since(began); ran < readLimit*9/10 {
+		t.Errorf("stopped for %v, canceled after running for at most %v, want %v", readLimit, ran, readLimit)
+	}
+}
+
+// Without a stop of the process, the limit is exactly readLimit.
+func TestLimitIsExactWithoutStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := limited(context.Background())
 		defer cancel()

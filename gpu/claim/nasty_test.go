@@ -166,9 +166,6 @@ func TestNastyFoldersAreIgnoredWithAWarning(t *testing.T) {
 				t.Errorf("claims of %q, want only honest", got)
 			}
 			all := strings.Join(warnings, "\n")
-			if name == "more files than are read" && strings.Contains(all, "does not answer") {
-				return // a busy machine may not list the files in time
-			}
 			if !strings.Contains(all, tt.want) || tt.want == "" && all != "" || len(warnings) > maxNamed+3 {
 				t.Errorf("warnings:\n%s\nwant: %s", all, tt.want)
 			}
@@ -205,15 +202,13 @@ func TestWriteLeaseDoesNotDelayReaders(t *testing.T) {
 	l.end(t)
 }
 
-// With fs.protected_regular=2, even root cannot open another user's file in a sticky folder with
+// With fs.protected_regular, even root cannot open another user's file in a sticky folder with
 // O_CREAT.
 func TestProtectedRegularDoesNotPreventClaims(t *testing.T) {
-	const sysctl = "/proc/sys/fs/protected_regular"
-	before, err := os.ReadFile(sysctl)
-	if err != nil || os.WriteFile(sysctl, []byte("2"), 0) != nil {
-		t.Skip("fs.protected_regular cannot be set here")
+	value, err := os.ReadFile("/proc/sys/fs/protected_regular")
+	if err != nil || strings.TrimSpace(string(value)) == "0" { // setting it would affect the whole host
+		t.Skip("fs.protected_regular is not set here")
 	}
-	t.Cleanup(func() { must(t, os.WriteFile(sysctl, before, 0)) })
 	root := sharedRoot(t)
 	a, m := start(t, alice, "hold", root, "a"), start(t, mallory, "hold", root, "m")
 	if a.first != "held 0\n" || m.first != "held 1\n" {

@@ -76,6 +76,7 @@ func TestFloodOfChangesDoesNotDelayOffers(t *testing.T) {
 	root := sharedRoot(t)
 	start(t, mallory, "hold", root, "a")
 	start(t, alice, "hold", root, "b")
+	began := time.Now()
 	told, looks := tailing(t, root)
 	path := filepath.Join(root, fmt.Sprint(prefix, mallory), "uni-a.claim")
 	body, err := os.ReadFile(path)
@@ -99,21 +100,21 @@ func TestFloodOfChangesDoesNotDelayOffers(t *testing.T) {
 		}
 	}()
 	soon(t, told, time.Now())
-	soon(t, told, time.Now())         // the flood must be reported more than once
-	at, took := time.Now(), time.Hour // took: of the fastest try, because the machine may be busy
+	soon(t, told, time.Now()) // the flood must be reported more than once
 	b := filepath.Join(root, fmt.Sprint(prefix, alice), "uni-b.claim")
 	rewrite(t, b, `"memory_bytes":5368709120`, `"memory_bytes":5368709120,"to":"it"`)
-	for i := range 5 {
+	took := time.Hour
+	for tries := 0; took > claimEvery/2 && tries < 30; tries++ { // on a busy machine, most tries may take longer
 		offered := time.Now()
 		rewrite(t, b, `"to":"it"`, `"to":"me"`)
-		if d := soon(t, told, offered); i > 0 { // the first try may coincide with the flood
+		if d := soon(t, told, offered); tries > 0 { // the first try may coincide with the flood
 			took = min(took, d)
 		}
 		rewrite(t, b, `"to":"me"`, `"to":"it"`)
 	}
 	t.Logf("an offer was reported after %v", took)
 	close(stop)
-	n, span := <-changes, 2+int(time.Since(at)/time.Second)
+	n, span := <-changes, int(time.Since(began)/time.Second)
 	t.Logf("%d changes, %d readings, %d reports", n, looks.Load(), len(told))
 	if most := int64((span + 2) * (mostLooks + 1)); looks.Load() > most {
 		t.Errorf("%d readings for %d changes, want at most %d", looks.Load(), n, most)

@@ -261,3 +261,18 @@ func TestDeadFilesAreReadOnce(t *testing.T) {
 	}
 	c.end(t)
 }
+
+// A holder that could not read its own start time, for lack of descriptors, still holds its claim.
+func TestClaimWithoutStartTimeCounts(t *testing.T) {
+	root := t.TempDir()
+	c := newContent(Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+	c.PID, c.Start = os.Getppid(), 0
+	body, err := encode(c, 0)
+	must(t, err)
+	path := filepath.Join(userFolder(t, root, os.Getuid(), os.Getuid()), "u.claim")
+	must(t, os.WriteFile(path, body, 0o644))
+	flocked(t, path)
+	if got, w := others(t, root); !slices.Equal(jobs(got), []string{"j"}) || len(w) > 0 {
+		t.Errorf("claims %+v, warnings %q, want j", got, w)
+	}
+}

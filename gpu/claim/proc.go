@@ -43,7 +43,7 @@ func (id identity) exists() error {
 	if err := unix.Kill(id.PID, 0); err == unix.ESRCH {
 		return errGone
 	}
-	if st, ok := host.StatOf(id.PID); ok && st.Start != id.Start {
+	if st, ok := host.StatOf(id.PID); ok && id.Start != 0 && st.Start != id.Start { // 0: unknown
 		return errGone
 	}
 	if _, uid, err := host.Status("/proc/" + strconv.Itoa(id.PID)); err == nil && uid >= 0 && !owns(uint32(uid), id.UID) {

@@ -125,9 +125,10 @@ func sweep(f folder) {
 		if err != nil {
 			continue
 		}
-		if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		file := os.NewFile(uintptr(fd), name)
+		if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil && linked(file, filepath.Join(f.path, name)) { // the name may be another file's by now
 			_ = unix.Unlinkat(int(d.Fd()), name, 0)
 		}
-		unix.Close(fd)
+		file.Close()
 	}
 }

@@ -24,7 +24,10 @@ func TestReadingsOfOneStepShareARow(t *testing.T) {
 		g.Add(noon.Add(time.Duration(i)*time.Second), []Pressure{level(0, used, 10*i)})
 	}
 	done, _ := g.Add(noon.Add(5*time.Second), []Pressure{level(0, 50, 0)})
-	if done == nil || *done.GPUs[0].Used != 300 || *done.GPUs[0].Util != 20 || done.GPUs[0].Ours != nil {
+	if done == nil {
+		t.Fatal("the row is not complete")
+	}
+	if *done.GPUs[0].Used != 300 || *done.GPUs[0].Util != 20 || done.GPUs[0].Ours != nil {
 		t.Errorf("got %s", done.Line())
 	}
 }

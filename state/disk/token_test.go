@@ -34,7 +34,7 @@ func TestTokenIsTheSameForAllProcesses(t *testing.T) {
 	}
 	_, path, _ := Token("web")
 	if fi, err := os.Stat(path); err != nil || fi.Mode() != 0o600 {
-		t.Errorf("mode %v, %v", fi.Mode(), err)
+		t.Errorf("got %v, %v, want mode 0600", fi, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(home, "gpurun", "*.new-*")); len(left) > 0 {
 		t.Errorf("leftover files: %v", left)

@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,6 +29,7 @@ func ChildMain(args []string) int {
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
+	closeInherited()
 	limit := unix.Rlimit{Cur: childMemory, Max: childMemory}
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
 		fmt.Fprintln(os.Stderr, "memory limit:", err)
@@ -44,6 +47,21 @@ func ChildMain(args []string) int {
 		over <- work(*library, *lists, questions, json.NewEncoder(out))
 	}()
 	return <-over
+}
+
+// closeInherited closes the descriptors that gpurun inherited, such as a lock of flock(1). A child
+// that hangs in the driver would keep them open. Its own descriptors are close-on-exec.
+func closeInherited() {
+	names, _ := filepath.Glob("/proc/self/fd/*")
+	for _, n := range names {
+		fd, err := strconv.Atoi(filepath.Base(n))
+		if err != nil || fd <= 2 {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
 }
 
 // ownStdout reserves stdout for answers, and redirects output of the library to stderr.

@@ -80,9 +80,22 @@ func TestRepeatedCrashesPauseLonger(t *testing.T) {
 	if got := full(r).Err; !strings.Contains(got, "crashed") || r.child != nil {
 		t.Errorf("within the pause: got %q", got)
 	}
-	now += time.Second
-	if snap := full(r); snap.Err != "" {
-		t.Errorf("after the pause: got %q", snap.Err)
+	for i, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		behave(t)
+		now += pause - 1
+		if full(r); r.child != nil {
+			t.Errorf("crash %d: a child was started after less than %v", i+2, pause)
+		}
+		behave(t, "crash=util")
+		now++
+		if got := full(r).Err; !strings.Contains(got, "crashed") || r.fails != i+3 {
+			t.Errorf("crash %d, after the pause of %v: got %q, %d crashes", i+2, pause, got, r.fails)
+		}
+	}
+	behave(t)
+	now += maxPause
+	if snap := full(r); snap.Err != "" || r.fails != 0 {
+		t.Errorf("after the last pause: got %q, %d crashes", snap.Err, r.fails)
 	}
 }
 
@@ -156,6 +169,9 @@ func TestChildInheritsNoFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFD, 0); err != nil { // like a descriptor inherited by this process
+		t.Fatal(err)
+	}
 	behave(t)
 	c := open(t, Options{Library: standIn(t)}).child
 	fds := fmt.Sprintf("/proc/%d/fd", c.cmd.Process.Pid)

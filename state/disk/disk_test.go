@@ -58,6 +58,22 @@ func open(t *testing.T, files ...string) *State {
 	return s
 }
 
+// openIdle is like open, but nothing is synced or checked at times that the test does not choose:
+// only by s.sync.flush and at the end.
+func openIdle(t *testing.T, files ...string) *State {
+	t.Helper()
+	var run func()
+	s, err := Open(files, Options{Go: func(f func()) { run = f }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-s.sync.end
+		run()
+	}()
+	return s
+}
+
 func write(t *testing.T, s *State, fs []state.Fact) {
 	t.Helper()
 	for _, f := range fs {
@@ -252,7 +268,7 @@ func attemptFiles(s *State) []string { return names(filepath.Join(s.files[0].dir
 // free for another attempt. The journal is removed with its last attempt.
 func TestAttemptsShareOneJournal(t *testing.T) {
 	job := jobFile(t)
-	s := open(t, job)
+	s := openIdle(t, job)
 	slots := map[int]string{}
 	for range 500 {
 		id, slot, err := s.NewAttempt(0, false)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -215,7 +216,7 @@ func TestLockFileIsClearedWithoutFlock(t *testing.T) {
 // A failed sync is reported once, by the next Append. Folders of attempts stay.
 func TestFailedSyncIsReportedOnce(t *testing.T) {
 	job := jobFile(t)
-	s := open(t, job)
+	s := openIdle(t, job)
 	id, _, err := s.NewAttempt(0, true)
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +246,7 @@ func TestFailedSyncIsReportedOnce(t *testing.T) {
 
 // No Append follows a run's last sync, so Sync must report a failure.
 func TestLastSyncFailureIsReported(t *testing.T) {
-	s := open(t, jobFile(t))
+	s := openIdle(t, jobFile(t))
 	whole := s.files[0].ledger.f
 	s.files[0].ledger.f = os.NewFile(^uintptr(0), "none")
 	s.sync.want()
@@ -278,17 +279,23 @@ func TestHugeLineNeedsLittleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const size = 64 << 20
 	for range 64 {
-		f.Write(bytes.Repeat([]byte{'x'}, 1<<20))
+		f.Write(bytes.Repeat([]byte{'x'}, size/64))
 	}
 	f.WriteString("\n")
 	f.Close()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	s = open(t, job)
 	write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "after", State: state.Succeeded}})
 	s.Close()
 	h, warnings, err := Load([]string{job}, Options{})
 	if err != nil || h.Of(0, "before") == nil || h.Of(0, "after") == nil || len(warnings) != 1 {
 		t.Errorf("got %d records, %q, %v", count(h), warnings, err)
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > size/2 {
+		t.Errorf("allocated %d bytes in all for reading a line of %d bytes twice", after.TotalAlloc-before.TotalAlloc, size)
 	}
 }
 

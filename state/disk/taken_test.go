@@ -55,7 +55,7 @@ func TestChangedLedgerGetsTheRunsLinesBack(t *testing.T) {
 			s := open(t, job)
 			write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "old", State: state.Succeeded}})
 			s.Close()
-			s = open(t, job)
+			s = openIdle(t, job)
 			write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "before", State: state.Succeeded}})
 			if err := c.touch(filepath.Join(s.Dir(0), ledgerName)); err != nil {
 				t.Fatal(err)

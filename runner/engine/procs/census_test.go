@@ -57,6 +57,21 @@ func sleeper(t *testing.T) Proc {
 // Tree must find a chain of processes that each start the next one in a new session and exit,
 // although none of them lives as long as a scan of all processes.
 func TestChainOfShortProcessesIsFound(t *testing.T) {
+	for try := 1; ; try++ { // on a busy machine, the chain may be ahead of the scans
+		looks, missed := scanChain(t)
+		if looks >= 10 && missed <= looks/3 { // more than half were missed when environments were read last
+			return
+		}
+		if try == 5 {
+			t.Fatalf("at last, %d of %d scans found no process of the chain, want at most a third of 10 or more", missed, looks)
+		}
+	}
+}
+
+// scanChain scans while a chain of processes runs. It returns the number of scans, and of those that
+// found no process of the chain.
+func scanChain(t *testing.T) (looks, missed int) {
+	t.Helper()
 	over := filepath.Join(t.TempDir(), "over")
 	uniID := "chain-" + filepath.Base(filepath.Dir(over)) + strconv.Itoa(os.Getpid())
 	cmd := exec.Command("sh", "-c", `[ "$1" -gt 0 ] && setsid sh -c "$0" "$0" $(($1 - 1)) "$2" & [ "$1" -gt 0 ] || : >"$2"`)
@@ -66,17 +81,16 @@ func TestChainOfShortProcessesIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c Census
-	looks, missed := 0, 0
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); looks++ {
+	for limit := time.Now().Add(time.Minute); ; looks++ {
+		if time.Now().After(limit) {
+			t.Fatal("the chain has not ended within a minute")
+		}
 		found := c.Tree(uniID, nil, time.Now())
 		if _, err := os.Stat(over); err == nil {
-			break
+			return looks, missed
 		}
 		if len(found) == 0 {
 			missed++ // expected while PIDs wrap around
 		}
-	}
-	if missed > looks/3 { // more than half were missed when environments were read last
-		t.Errorf("%d of %d scans found no process of the chain", missed, looks)
 	}
 }

@@ -1,9 +1,12 @@
 package keeper
 
 import (
+	"bytes"
 	"os/exec"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"gpurun/state/host"
 )
@@ -17,25 +20,31 @@ func TestScansAreShared(t *testing.T) {
 	}
 	const n = 200
 	got := make([]*scan, n)
-	var begin, all sync.WaitGroup
-	begin.Add(n)
+	var all sync.WaitGroup
+	k.scans.mu.Lock()
 	for i := range n {
 		all.Go(func() {
-			begin.Done()
-			begin.Wait()
 			asked := host.Boottime()
 			if got[i] = k.scan(false); got[i].began < asked {
 				t.Errorf("asked at %v, got a scan from %v", asked, got[i].began)
 			}
 		})
 	}
+	stacks := make([]byte, 4<<20)
+	for began := time.Now(); bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("[sync.Mutex.Lock")) < n; {
+		if time.Since(began) > time.Minute {
+			t.Error("not all requests wait for a scan")
+			break
+		}
+	}
+	k.scans.mu.Unlock()
 	all.Wait()
 	distinct := map[*scan]bool{}
 	for _, s := range got {
 		distinct[s] = true
 	}
-	if len(distinct) > n/10 {
-		t.Errorf("%d scans for %d simultaneous requests, want at most %d", len(distinct), n, n/10)
+	if len(distinct) != 1 {
+		t.Errorf("%d scans for %d simultaneous requests, want one", len(distinct), n)
 	}
 }
 

@@ -20,7 +20,9 @@ import (
 func plainly(f func()) { go f() }
 
 // Messages arrive complete and in order. A closed link accepts none.
-func TestLinkDeliversMessagesInOrder(t *testing.T) {
+func TestLinkDeliversMessagesInOrder(t *testing.T) { synctest.Test(t, linkDelivers) }
+
+func linkDelivers(t *testing.T) {
 	ours, theirs := net.Pipe()
 	l, far := NewLink(ours, plainly), NewLink(theirs, plainly)
 	odd := "caf\xe9"

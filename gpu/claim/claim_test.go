@@ -21,7 +21,7 @@ import (
 
 // TestMain lets the test binary run as one of the child processes that tests need.
 func TestMain(m *testing.M) {
-	readLimit = 30 * time.Second // a busy machine may need more than a second for a reading
+	ReadLimit = 30 * time.Second // a busy machine may need more than a second for a reading
 	if kind := os.Getenv("CLAIM_CHILD"); kind != "" {
 		if err := children[kind](os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -89,9 +89,9 @@ func start(t *testing.T, uid int, kind string, args ...string) *child {
 
 // shortLimit limits readings as usual. Tests of folders that never answer need it.
 func shortLimit(t *testing.T) {
-	long := readLimit
-	readLimit = time.Second
-	t.Cleanup(func() { readLimit = long })
+	long := ReadLimit
+	ReadLimit = time.Second
+	t.Cleanup(func() { ReadLimit = long })
 }
 
 // end lets a child exit on its own.

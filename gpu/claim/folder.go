@@ -86,7 +86,7 @@ func otherFolder(root string, taken error) (*os.File, error) {
 
 // mine returns this user's folders below some roots, in the order in which they are used.
 func mine(roots ...string) (list []folder) {
-	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), ReadLimit)
 	defer cancel()
 	for _, root := range roots {
 		own := slices.DeleteFunc(slices.Clone((&view{}).folders(ctx, root)), func(f folder) bool { return f.uid != host.CurrentUID() })
@@ -105,7 +105,7 @@ func sweep(f folder) {
 		return
 	}
 	defer d.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), ReadLimit)
 	defer cancel()
 	names, _, _, _ := listNames(ctx, d, math.MaxInt)
 	for _, name := range names {

@@ -104,7 +104,7 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 		}
 		return err
 	}
-	half, cancel := context.WithTimeout(ctx, readLimit/2) // the rest of the time is for reading them
+	half, cancel := context.WithTimeout(ctx, ReadLimit/2) // the rest of the time is for reading them
 	defer cancel()
 	for err == nil && len(own) < maxFolders && half.Err() == nil {
 		var names []string

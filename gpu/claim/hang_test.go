@@ -63,7 +63,7 @@ func mustEval(t *testing.T, path string) string {
 
 // limitChild stops itself at the beginning of a limited reading. It ends at the limit.
 func limitChild([]string) error {
-	readLimit = time.Second
+	ReadLimit = time.Second
 	fmt.Println("ready")
 	ctx, cancel := limited(context.Background())
 	defer cancel()
@@ -79,24 +79,24 @@ func TestLimitCountsRunningTime(t *testing.T) {
 	c := start(t, -1, "limit")
 	awaitStop(t, c.Process.Pid)
 	ran := time.Since(began)
-	time.Sleep(readLimit)
+	time.Sleep(ReadLimit)
 	began = time.Now()
 	must(t, unix.Kill(c.Process.Pid, unix.SIGCONT))
 	c.end(t)
-	if ran += time.Since(began); ran < readLimit*9/10 {
-		t.Errorf("stopped for %v, canceled after running for at most %v, want %v", readLimit, ran, readLimit)
+	if ran += time.Since(began); ran < ReadLimit*9/10 {
+		t.Errorf("stopped for %v, canceled after running for at most %v, want %v", ReadLimit, ran, ReadLimit)
 	}
 }
 
-// Without a stop of the process, the limit is exactly readLimit.
+// Without a stop of the process, the limit is exactly ReadLimit.
 func TestLimitIsExactWithoutStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := limited(context.Background())
 		defer cancel()
 		began := time.Now()
 		<-ctx.Done()
-		if d := time.Since(began); d != readLimit {
-			t.Errorf("canceled after %v, want %v", d, readLimit)
+		if d := time.Since(began); d != ReadLimit {
+			t.Errorf("canceled after %v, want %v", d, ReadLimit)
 		}
 	})
 }

@@ -12,17 +12,17 @@ import (
 	"gpurun/gpu"
 )
 
-// readLimit bounds the time for reading all users' claims. Claims not read by then are left out,
-// with a warning. Tests on a busy machine need more time.
-var readLimit = time.Second
+// ReadLimit bounds the time for reading all users' claims. Claims not read by then are left out,
+// with a warning. It is a variable because tests on a busy machine need more time.
+var ReadLimit = time.Second
 
 const readTick = 10 * time.Millisecond
 
-// limited cancels ctx once this process has run for readLimit. Time during which it was stopped
+// limited cancels ctx once this process has run for ReadLimit. Time during which it was stopped
 // does not count, because other users' folders did not cause that.
 func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	tick, ticks := time.NewTicker(readTick), readLimit/readTick
+	tick, ticks := time.NewTicker(readTick), ReadLimit/readTick
 	go func() {
 		defer tick.Stop()
 		for range ticks {

@@ -16,6 +16,7 @@ import (
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 const patience = time.Minute
@@ -157,6 +158,17 @@ func (s *scene) killKeeper() {
 	s.awaitGone(k)
 }
 
+// rewrite changes the attempt's record.
+func (s *scene) rewrite(change func(rec *wire.Record)) {
+	s.Helper()
+	rec, err := wire.Find(s.launch.Dir, s.launch.UniID)
+	if err != nil {
+		s.Fatal(err)
+	}
+	change(rec)
+	putRecord(s.T, s.launch.Dir, rec)
+}
+
 func (s *scene) awaitGone(id procs.ID) {
 	s.Helper()
 	quit := make(chan struct{})
@@ -242,7 +254,7 @@ func TestJobOutlivesKeeperAndRunner(t *testing.T) {
 				s.launch.Tree = true // otherwise, leftover processes would be ended
 			}
 			if how == "timeout" {
-				s.launch.Timeout = 300 * time.Millisecond
+				s.launch.Timeout = time.Hour
 			}
 			s.start()
 			s.engine.Close()
@@ -251,6 +263,9 @@ func TestJobOutlivesKeeperAndRunner(t *testing.T) {
 				s.hear()
 				unix.Kill(s.run.PID, unix.SIGKILL)
 				s.awaitGone(procs.ID{PID: s.run.PID, Start: s.run.PIDStart})
+			}
+			if how == "timeout" { // now, because the keeper must not see it expire
+				s.rewrite(func(rec *wire.Record) { rec.Timeout -= time.Hour - 300*time.Millisecond })
 			}
 			s.open()
 			s.adopt()
@@ -276,39 +291,48 @@ func TestJobOutlivesKeeperAndRunner(t *testing.T) {
 
 // A job that is saving its work while keeper and runner are killed is stopped by the next runner.
 func TestSavingJobIsStoppedAfterKills(t *testing.T) {
-	s := newScene(t, "trap 'echo saved' USR1; while test -d $PWD; do sleep 0.02; done")
+	s := newScene(t, "trap 'echo saved >up' USR1; echo up >up; while test -d $PWD; do sleep 0.02; done")
 	s.launch.Shell = []string{"bash", "-c"}
 	s.start()
-	for !procs.Catches(s.run.PID, unix.SIGUSR1) {
-		time.Sleep(time.Millisecond)
-	}
-	s.engine.Save(s.launch.UniID, state.WhyResize, "USR1", 300*time.Millisecond)
+	s.hear()
+	s.engine.Save(s.launch.UniID, state.WhyResize, "USR1", time.Hour)
 	if ev := s.next(); ev.Stopping == nil {
 		t.Fatalf("got %+v, want Stopping", ev)
 	} else {
 		ev.Stopping.Ack()
 	}
+	s.hear()
 	s.engine.Close()
 	s.killKeeper()
+	var until time.Duration
+	s.rewrite(func(rec *wire.Record) {
+		if left := rec.Save - host.Boottime(); left <= 0 || left > time.Hour {
+			t.Errorf("the record leaves %v for saving, want less than an hour", left)
+		}
+		until = host.Boottime() + 500*time.Millisecond
+		rec.Save = until
+	})
 	s.open()
 	s.adopt()
 	want := strings.Replace(lostRunning, `""`, `"resize"`, 1)
 	if got := lostOutcome(s.ended()); got != want {
 		t.Errorf("ended as %s, want %s", got, want)
 	}
+	if early := until - host.Boottime(); early > 0 {
+		t.Errorf("stopped %v before its time to save had passed", early)
+	}
 }
 
 // A timeout applies even without keeper and runner. The next runner sends the job's own signal.
 func TestTimeoutComesWithoutKeeperAndRunner(t *testing.T) {
-	s := newScene(t, "trap 'echo saved; exit' USR1; while test -d $PWD; do sleep 0.02; done")
+	s := newScene(t, "trap 'echo saved; exit' USR1; echo up >up; while test -d $PWD; do sleep 0.02; done")
 	s.launch.Shell = []string{"bash", "-c"}
-	s.launch.Timeout, s.launch.TimeoutSignal = 1500*time.Millisecond, &engine.TimeoutSignal{Signal: "USR1", Grace: time.Hour}
+	s.launch.Timeout, s.launch.TimeoutSignal = time.Hour, &engine.TimeoutSignal{Signal: "USR1", Grace: time.Hour}
 	s.start()
-	for !procs.Catches(s.run.PID, unix.SIGUSR1) {
-		time.Sleep(time.Millisecond)
-	}
+	s.hear()
 	s.engine.Close()
 	s.killKeeper()
+	s.rewrite(func(rec *wire.Record) { rec.Timeout -= time.Hour - 1 })
 	s.open()
 	s.adopt()
 	want := strings.Replace(lostRunning, `""`, `"timeout"`, 1)

@@ -61,12 +61,7 @@ func TestYoungTreeOfKilledKeeperIsEnded(t *testing.T) {
 			s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
 			s.start()
 			s.run.PID = s.background().PID
-			rec, err := wire.Find(s.launch.Dir, s.launch.UniID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rec.Roots, rec.Latest = make([]procs.ID, 1), time.Now().Add(-age)
-			putRecord(t, s.launch.Dir, rec)
+			s.rewrite(func(rec *wire.Record) { rec.Roots, rec.Latest = make([]procs.ID, 1), time.Now().Add(-age) })
 			s.killKeeper()
 			if age != 0 {
 				s.goOn()

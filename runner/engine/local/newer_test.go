@@ -47,20 +47,16 @@ func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c)
 		close(left)
 	}()
-	l, err := openLocal(engine.Config{Dir: s.dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	l.Adopt(engine.Attempt{Identity: at})
-	if ev := <-l.Events(); len(ev.Warnings) != 1 || !strings.Contains(ev.Warnings[0], "version 4; this gpurun supports up to 3") {
+	s.open()
+	s.adopt()
+	if ev := s.next(); len(ev.Warnings) != 1 || !strings.Contains(ev.Warnings[0], "version 4; this gpurun supports up to 3") {
 		t.Fatalf("got %+v, want a warning with both versions", ev)
 	}
 	rec.State, rec.ExitCode, rec.At = wire.StateOver, 7, time.Now()
 	putRecord(t, at.Dir, rec)
 	<-left // the runner disconnects, because a keeper does not exit while it has a runner
 	ln.Close()
-	if ev := <-l.Events(); ev.Ended == nil || ev.Ended.ExitCode != 7 {
+	if ev := s.next(); ev.Ended == nil || ev.Ended.ExitCode != 7 {
 		t.Errorf("got %+v, want the end from the record", ev)
 	}
 }

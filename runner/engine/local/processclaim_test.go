@@ -37,7 +37,12 @@ func standChild(args []string) error {
 		l.Stand("stand", "exec sleep", g, cmd.Process.Pid)
 	}
 	l.Withdraw("nobody") // after the answer, the keeper knows the command
-	l.awaitWithdrawn()
+	for left := 1; left > 0; {
+		l.awaitWithdrawn() // at most a second
+		l.mu.Lock()
+		left = len(l.overs)
+		l.mu.Unlock()
+	}
 	fmt.Println(cmd.Process.Pid)
 	_ = cmd.Wait()
 	l.Withdraw("stand")

@@ -94,8 +94,8 @@ func (l *Local) follow(e *entry) *state.End {
 	return w.run()
 }
 
-// freshStart is the maximum age of a start that has hardly begun.
-const freshStart = 5 * time.Second
+// freshStart is the maximum age of a start that has hardly begun. Tests change it.
+var freshStart = 5 * time.Second
 
 // A watch follows the tree of an attempt without a keeper to its end.
 type watch struct {

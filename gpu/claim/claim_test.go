@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -43,6 +44,7 @@ func holdChild(args []string) error {
 	}
 	fmt.Println("held", len(others))
 	bufio.NewReader(os.Stdin).ReadString('\n')
+	runtime.KeepAlive(h) // else the garbage collector closes its files, which ends its claims
 	return nil
 }
 

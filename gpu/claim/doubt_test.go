@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ func manyChild(args []string) error {
 	}
 	fmt.Println("held", n)
 	bufio.NewReader(os.Stdin).ReadString('\n')
+	runtime.KeepAlive(h)
 	return nil
 }
 

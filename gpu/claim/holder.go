@@ -13,8 +13,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A Holder creates claims and holds them until Release or the end of this process. It is safe for
-// concurrent use.
+// A Holder creates claims and holds them until Release or the end of this process, or until it is
+// garbage collected. It is safe for concurrent use.
 type Holder struct {
 	*Reader
 	published func() // hook for tests, called with the lock held; nil otherwise

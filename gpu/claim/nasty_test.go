@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ func leaseChild(args []string) error {
 	}
 	fmt.Println("leased")
 	bufio.NewReader(os.Stdin).ReadString('\n')
+	runtime.KeepAlive(f)
 	return nil
 }
 

@@ -39,7 +39,7 @@ func ChildMain(in io.Reader, out io.Writer) int {
 		return 1
 	}
 	// The parent ends this process after the same time, unless the parent has died.
-	time.AfterFunc(limit, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+	defer time.AfterFunc(limit, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }).Stop()
 	ctx, stop := context.WithTimeout(context.Background(), limit-limit/20)
 	defer stop()
 	var how outcome

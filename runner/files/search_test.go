@@ -42,7 +42,11 @@ func TestSearchesShareTimeLimit(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a.pt"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := s.matches(filepath.Join(dir, "*.pt")); !found || err != nil {
+	found, err := s.matches(filepath.Join(dir, "*.pt"))
+	for try := 1; try < 100 && !found; try++ { // a busy machine may interrupt a search for longer than the limit
+		found, err = s.matches(filepath.Join(dir, "*.pt"))
+	}
+	if !found || err != nil {
 		t.Errorf("ordinary pattern: got %v, %v; want a match within the limit", found, err)
 	}
 }

@@ -100,14 +100,17 @@ var cheats = []cheat{
 		toggle()
 	}},
 	{"makes the folder of claims unreadable for 10 s an hour", false, false, 1.25, 200, func(h *host, _ []job) {
-		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
+		h.doubt = h.unreadable
 	}},
 	// The folder has slightly more files than gpurun reads per user.
 	{"fills that folder, so that each look takes 0.1 to 0.25 s", false, false, 1.25, 600, func(h *host, _ []job) {
 		h.looks = [2]time.Duration{ms(100), ms(250)}
-		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
+		h.doubt = h.unreadable
 	}},
 }
+
+// unreadable reports whether claims cannot be read at the moment: for 10 s, twice in a simulation.
+func (h *host) unreadable() bool { return h.now%(rivalFor()/2) < 10*time.Second }
 
 // ghost returns a wish without a run.
 func (h *host) ghost(run string, since time.Time) gpu.Wish {

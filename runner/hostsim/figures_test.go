@@ -160,7 +160,6 @@ func randomDays(t *testing.T, text *strings.Builder) {
 type mixture struct {
 	off     float64 // maximum difference between a user's GPU time and that under the central scheduler
 	longest float64 // longest time in ms that a GPU was idle while a job waited for it
-	long    int     // number of idle times over 200 ms
 	never   int     // 4-GPU jobs that did not start
 	wide    float64 // seconds until a job on all GPUs starts, after the host's patience
 }
@@ -183,7 +182,7 @@ func mixedDays(t *testing.T, text *strings.Builder) {
 			o.off = max(o.off, math.Abs((by[0].meter.byUser[uid]-by[1].meter.byUser[uid]).Seconds())/all)
 		}
 		m := &by[0].meter
-		o.longest, o.long = float64(m.longest.Milliseconds()), m.long
+		o.longest = float64(m.longest.Milliseconds())
 		for k := 0; k < 48 && !by[0].over(); k++ {
 			by[0].play(by[0].now + time.Hour)
 		}

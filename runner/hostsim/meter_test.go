@@ -16,8 +16,6 @@ type meter struct {
 	idle    time.Duration         // idle time while a waiting job could have started
 	open    []time.Duration       // by GPU: start of the current idle time; 0 if it is not idle
 	longest time.Duration
-	long    int // number of idle times over 200 ms
-	spans   int
 	double  time.Duration // two jobs on one GPU
 	beside  time.Duration // time of jobs on a GPU where a stranger's process was visible first
 	last    time.Duration // when the last job ended
@@ -115,10 +113,7 @@ func (m *meter) closed(d time.Duration) {
 	if m.host.now <= m.from {
 		return
 	}
-	m.spans++
-	if m.longest = max(m.longest, d); d > 200*time.Millisecond {
-		m.long++
-	}
+	m.longest = max(m.longest, d)
 }
 
 // began must be called when a process has started.

@@ -11,13 +11,14 @@ import (
 )
 
 // runaway keeps forking, leaving its session and exiting, and ignores SIGTERM. None of its PIDs
-// lives until the end of a scan of /proc. It stops after a minute.
+// lives until the end of a scan of /proc. It stops after 200 s, in case
+// gpurun cannot end it.
 const runaway = `
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 int main(void) {
-	time_t end = time(0) + 60;
+	time_t end = time(0) + 200;
 	signal(SIGTERM, SIG_IGN);
 	while (time(0) < end) {
 		if (fork() > 0)

@@ -22,7 +22,7 @@ var (
 var gpurun string
 
 func TestMain(m *testing.M) {
-	if wish := os.Getenv(ghostWish); wish != "" {
+	if wish, ok := os.LookupEnv(ghostWish); ok {
 		haunt(wish)
 	}
 	flag.Parse()

@@ -50,7 +50,8 @@ const driverHangs = "its driver hangs"
 // name at each interval; 0 for one name.
 func haunted(every time.Duration) func(c *crowd, l *lane, r *runner) {
 	return func(c *crowd, l *lane, r *runner) {
-		wish := l.wish()
+		wish := ""
+		until(c.t, "a wish to imitate", patience, func() bool { wish = l.wish(); return wish != "" })
 		r.signal(syscall.SIGKILL)
 		ghost := exec.Command("/proc/self/exe")
 		ghost.Env = []string{c.mark, ghostWish + "=" + wish, ghostEvery + "=" + every.String(), claim.RootVariable + "=" + filepath.Join(c.dir, "claims")}
@@ -59,7 +60,7 @@ func haunted(every time.Duration) func(c *crowd, l *lane, r *runner) {
 	}
 }
 
-// beside starts a program as a lane's user and kills it when the test ends.
+// beside starts a program as a lane's user and kills it when the test ends. It must not end before.
 func (c *crowd) beside(cmd *exec.Cmd, l *lane) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: l.credential()}
 	if err := cmd.Start(); err != nil {
@@ -67,7 +68,9 @@ func (c *crowd) beside(cmd *exec.Cmd, l *lane) {
 	}
 	c.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+			c.t.Errorf("%s has ended: %v", cmd, err)
+		}
 	})
 }
 

@@ -96,7 +96,10 @@ jobs:
 		t.Fatal(r.out.String())
 	}
 	l.write(t, "go", "")
-	for !r.wait(100 * time.Millisecond) {
+	for left := allow(patience); !r.wait(100 * time.Millisecond); {
+		if left.over(time.Now()) {
+			t.Fatalf("gpurun did not end:\n%s", dump(r))
+		}
 		for _, pid := range probes() {
 			if pid != hung {
 				t.Errorf("a second process is reading the GPUs: %d", pid)

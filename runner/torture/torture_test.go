@@ -217,7 +217,7 @@ const exitWithin = 10 * time.Second
 func (l *lane) rival(r *runner) {
 	l.count.add(&l.count.Rivals)
 	b := l.start()
-	for !b.over() && !r.over() {
+	for left := allow(patience); !b.over() && !r.over() && !left.over(time.Now()); {
 		b.wait(10 * time.Millisecond)
 	}
 	switch {

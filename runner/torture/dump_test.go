@@ -60,13 +60,13 @@ func TestDumpShowsWhereARunnerHangs(t *testing.T) {
 			if len(under) > 0 && exec.Command(under[0], append(under[1:], "true")...).Run() != nil {
 				t.Skip("no strace")
 			}
-			l := batch(t, "jobs:\n  - {name: a, gpus: 0, run: \"sleep 3\"}\n")
+			l := batch(t, "jobs:\n  - {name: a, gpus: 0, run: \"sleep 1000\"}\n")
 			r := l.start(under...)
 			until(t, "the job", patience, func() bool {
-				return r.over() || slices.ContainsFunc(marked(r.mark), func(p process) bool { return p.argv == "sleep 3" })
+				return r.over() || slices.ContainsFunc(marked(r.mark), func(p process) bool { return p.argv == "sleep 1000" })
 			})
 			got := dump(r)
-			for _, want := range []string{"start       a", "SIGQUIT at ", "(*loop).wait(", "__keeper", "sleep 3: "} {
+			for _, want := range []string{"start       a", "SIGQUIT at ", "(*loop).wait(", "__keeper", "sleep 1000: "} {
 				if !strings.Contains(got, want) {
 					t.Errorf("no %q in the dump:\n%s", want, got)
 				}

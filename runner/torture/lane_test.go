@@ -167,7 +167,7 @@ func (l *lane) finish() {
 	for range 20 {
 		r := l.start()
 		if !r.wait(patience) {
-			l.t.Errorf("%s: gpurun did not end:\n%s\n%s", l.name, r.out.String(), dump(r))
+			l.t.Errorf("%s: gpurun did not end:\n%s", l.name, dump(r))
 			return
 		}
 		if l.ended(r, 0, 1); r.code() != 1 {
@@ -181,6 +181,9 @@ func (l *lane) finish() {
 func (l *lane) check() []*attempt {
 	t := l.t
 	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
+	if led.torn > 0 {
+		t.Errorf("%s: the ledger has %d torn lines", l.name, led.torn)
+	}
 	var notes []note
 	for _, n := range readJournal(t, l.journal) {
 		if n.lane == l.name {

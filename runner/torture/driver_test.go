@@ -2,7 +2,6 @@ package torture
 
 import (
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -107,7 +106,7 @@ func (d *driver) untilStatus(r *runner, text string) {
 	d.t.Helper()
 	var out []byte
 	until(d.t, text, patience, func() bool {
-		out, _ = exec.Command(gpurun, "status", "--file", d.file).CombinedOutput()
+		out, _ = d.command("status", "--file", d.file)
 		return strings.Contains(string(out), text) || r.over()
 	})
 	if r.over() {

@@ -36,7 +36,7 @@ func TestRunContinuesWithoutClaimsFolder(t *testing.T) {
 			p.write(t, "gpus.yaml", "gpus: [{memory: 24GiB}]\n")
 			claims := filepath.Join(p.dir, "claims")
 			one := onGPUs(2, 1)[1:]
-			one[0].Sleep = 4
+			one[0].Sleep = 1000
 			a := newLane(t, p, "first", nil, one, &counts{})
 			b := newLane(t, p, "second", nil, onGPUs(1, 1)[1:], &counts{})
 			first := a.started(1)
@@ -49,9 +49,14 @@ func TestRunContinuesWithoutClaimsFolder(t *testing.T) {
 						return true
 					}
 				}
-				return first.over()
+				return false
 			})
 			second := b.start()
+			until(t, "the second run to wait", patience, func() bool {
+				out, _ := b.command("status", b.file)
+				return strings.Contains(string(out), "held by")
+			})
+			endSleep(p.mark, 1000)
 			for _, r := range []*runner{first, second} {
 				if !r.wait(patience) {
 					t.Fatalf("gpurun did not end:\n%s", dump(r))

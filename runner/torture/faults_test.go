@@ -102,6 +102,7 @@ jobs:
 				break
 			}
 		}
+		l.ended(r, 0)
 	}
 	noneLeft(t, l.mark)
 }
@@ -165,7 +166,7 @@ func TestAttemptInAnotherPIDNamespaceIsNotJudged(t *testing.T) {
 	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("cannot use PID namespaces here: %v %s", err, out)
 	}
-	l := batch(t, "settings: {grace: 1s}\njobs:\n  - {name: train-3, gpus: 0, run: \": >DIR/up; sleep 2\"}\n")
+	l := batch(t, "settings: {grace: 1s}\njobs:\n  - {name: train-3, gpus: 0, run: \": >DIR/up; while test -d DIR && ! test -e DIR/go; do sleep 0.05; done\"}\n")
 	r := l.start()
 	until(t, "the job", patience, func() bool { return exists(filepath.Join(l.dir, "up")) })
 	l.kill(r)
@@ -173,6 +174,7 @@ func TestAttemptInAnotherPIDNamespaceIsNotJudged(t *testing.T) {
 	r.wait(patience)
 	l.ended(r, 4)
 	l.says(r, "train-3 (started ", "may still be running on this machine", "in another PID namespace", "--abandon")
+	l.write(t, "go", "")
 	l.says(l.run(0), "1 of 1 done")
 	if n := len(readLedger(t, filepath.Join(l.state, "ledger.jsonl")).order); n != 1 {
 		t.Errorf("%d attempts, want 1", n)

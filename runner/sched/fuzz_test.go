@@ -320,7 +320,7 @@ func (c *chaos) saves(s Save) {
 	if c.away {
 		c.t.Fatalf("%s is asked to save its work on a cluster", s.UniID)
 	}
-	if n := a.gpus(); n <= spec.Request.Min && n >= spec.Request.Max {
+	if n := a.gpus(); a.grows && n >= spec.Request.Max || !a.grows && n <= spec.Request.Min {
 		c.t.Fatalf("%s with %d GPUs is asked to save its work: %+v", s.UniID, n, spec.Request)
 	}
 }

@@ -23,7 +23,11 @@ func TestArchitecturePageLinksToEveryPackage(t *testing.T) {
 			t.Errorf("broken link: %v", err)
 		}
 	}
-	for _, m := range regexp.MustCompile("`(\\w+)` in \\[[^]]*\\]\\(([^)]+)\\)").FindAllStringSubmatch(page, -1) {
+	names := regexp.MustCompile("`(\\w+)` in \\[[^]]*\\]\\(([^)]+)\\)").FindAllStringSubmatch(page, -1)
+	if len(names) < 10 {
+		t.Errorf("the page has %d names in files, want at least 10", len(names))
+	}
+	for _, m := range names {
 		if code, _ := os.ReadFile(filepath.Join("internals", m[2])); !regexp.MustCompile(`\b` + m[1] + `\b`).Match(code) {
 			t.Errorf("%s does not contain %s, as the page claims", m[2], m[1])
 		}

@@ -41,7 +41,12 @@ func TestHostPageListsEveryKey(t *testing.T) {
 	}
 	valid := regexp.MustCompile(`valid keys: ([a-z_, ]+);`)
 	for _, text := range []string{"quantum: 1", "users: {a: {quantum: 1}}"} {
-		for _, key := range strings.Split(valid.FindStringSubmatch(hostWarnings(t, text))[1], ", ") {
+		w := hostWarnings(t, text)
+		keys := valid.FindStringSubmatch(w)
+		if keys == nil {
+			t.Fatalf("the warning lists no valid keys: %s", w)
+		}
+		for _, key := range strings.Split(keys[1], ", ") {
 			if !regexp.MustCompile("(?m)^\\| (`[a-z_]+`, )?`" + key + "`").Match(page) {
 				t.Errorf("the tables have no row for %s", key)
 			}

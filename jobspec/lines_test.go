@@ -64,10 +64,12 @@ func TestLinesAreNamedAfterTheirText(t *testing.T) {
 	want := []string{"python-train.py-lr-0.1-HASH", "python-train.py-lr-0.1-HASH-2", "x.sh-HASH", "line-HASH", "python-train.py-data..gorithm-scaffold-seed-350234-HASH"}
 	jobs, _, _ := parseLines("f", []byte(file))
 	hash := regexp.MustCompile(`-[0-9a-f]{8}(-2)?$`)
-	for i, l := range jobs {
-		if got := hash.ReplaceAllString(l.Name, "-HASH$1"); got != want[i] {
-			t.Errorf("got %q, want %q", got, want[i])
-		}
+	var got []string
+	for _, l := range jobs {
+		got = append(got, hash.ReplaceAllString(l.Name, "-HASH$1"))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -81,10 +83,12 @@ func TestLongLinesGetDistinctNames(t *testing.T) {
 		t.Helper()
 		jobs, _, _ := parseLines("f", []byte(file))
 		nameDistinctly(jobs, names, apart)
-		for i, l := range jobs {
-			if got := hash.ReplaceAllString(l.Name, ""); got != want[i] {
-				t.Errorf("%s: got %q, want %q", what, got, want[i])
-			}
+		var got []string
+		for _, l := range jobs {
+			got = append(got, hash.ReplaceAllString(l.Name, ""))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", what, got, want)
 		}
 	}
 	names := map[string]string{}

@@ -262,10 +262,8 @@ func FuzzEditConfig(f *testing.F) {
 		}
 		delete(top, key)
 		delete(changed, key)
-		a, _ := json.Marshal(top)
-		b, _ := json.Marshal(changed)
-		if string(a) != string(b) {
-			t.Fatalf("%q became %q: got %s, want %s", file, got, b, a)
+		if !reflect.DeepEqual(changed, top) {
+			t.Fatalf("%q became %q: got %v, want %v", file, got, changed, top)
 		}
 	})
 }

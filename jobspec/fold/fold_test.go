@@ -324,7 +324,11 @@ func TestLoopStepsBecomeNeeds(t *testing.T) {
 		all := strings.Join(warnings, "\n")
 		for x, a := range list {
 			for y, c := range list {
-				i, k := job[text1(a)], job[text1(c)]
+				i, ok := job[text1(a)]
+				k, also := job[text1(c)]
+				if !ok || !also {
+					t.Fatalf("seed %d: no job runs %s or %s\n%s", seed, text1(a), text1(c), text)
+				}
 				before := i[0] == k[0] && i[1] < k[1] || needs[k[0]][i[0]] || b.Jobs[i[0]].Queue >= 0 && b.Jobs[i[0]].Queue == b.Jobs[k[0]].Queue && i[0] < k[0]
 				want := phase[x] < phase[y] && (turn[x] < 0 || turn[y] < 0 || turn[x] == turn[y]) && a.Run[0][1] != c.Run[0][1]
 				if want && !before || before && phase[x] >= phase[y] && !strings.Contains(all, "waits for all") && !strings.Contains(all, "in a queue") {

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.Local)
 
 // golden compares lines with a file in testdata.
 func golden(t *testing.T, name string, lines []string) {

@@ -151,25 +151,28 @@ func TestEachClusterRefusalIsPrintedOnce(t *testing.T) {
 			v.Fact(i, end)
 		}
 		v.Close()
+		v.Wait()
 		if got := strings.Count(strings.Join(e.screen(), "\n"), ": slurm: no such "); got != 2 {
 			t.Errorf("live %v: got %d lines, want 2", live, got)
 		}
 	}
 }
 
-// stuck is a writer that blocks forever.
-type stuck struct{ t *testing.T }
+// stuck is a writer that blocks forever, and closes its channel first.
+type stuck chan struct{}
 
-func (s stuck) Write(p []byte) (int, error) { select {} }
+func (s stuck) Write(p []byte) (int, error) { close(s); select {} }
 
 func TestStalledTerminalDoesNotBlockRun(t *testing.T) {
-	v := New(Config{Screen: Screen{Out: stuck{t}}, Go: plainly})
-	done := make(chan struct{})
+	blocked, done := make(stuck), make(chan struct{})
+	v := New(Config{Screen: Screen{Out: blocked}, Go: plainly})
 	go func() {
 		defer close(done)
 		for i := range 2 * maxLines {
 			start, _ := facts(fmt.Sprint("j", i), 0)
-			v.Fact(i, start)
+			if v.Fact(i, start); i == 0 {
+				<-blocked // the writer takes no further lines
+			}
 		}
 	}()
 	select {

@@ -85,7 +85,14 @@ func (f *fake) Batches() []Batch { return []Batch{f} }
 func (f *fake) ID() string { return batchA }
 
 func (f *fake) Row() (*schema.BatchRow, error) {
-	return &schema.BatchRow{Batch: f.view.Status.Batch, Counts: f.view.Status.Counts}, nil
+	v := f.current()
+	return &schema.BatchRow{Batch: v.Status.Batch, Counts: v.Status.Counts}, nil
+}
+
+func (f *fake) current() *schema.View {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.view
 }
 
 // looks returns the number of calls of Look.
@@ -110,7 +117,7 @@ func (f *fake) note(format string, args ...any) {
 
 func (f *fake) Job(file, key, name string) (*schema.JobDetail, error) {
 	f.note("job %s", key)
-	because := schema.Because{Job: *f.view.Jobs[0], Chain: []string{"waits for <b>its</b> turn, TOKEN=hushhush"}}
+	because := schema.Because{Job: *f.current().Jobs[0], Chain: []string{"waits for <b>its</b> turn, TOKEN=hushhush"}}
 	return &schema.JobDetail{Head: schema.At(time.Now()), Job: because, Attempts: []schema.AttemptRow{{File: file, Job: name, Key: key, Attempt: fakeAttempt()}}}, nil
 }
 
@@ -131,7 +138,7 @@ func (f *fake) Timeline() (*schema.Timeline, error) {
 }
 
 func (f *fake) Runs() (*schema.History, error) {
-	return &schema.History{Head: schema.At(time.Now()), Batch: f.view.Status.Batch, Runs: []schema.RunRow{}}, nil
+	return &schema.History{Head: schema.At(time.Now()), Batch: f.current().Status.Batch, Runs: []schema.RunRow{}}, nil
 }
 
 func (f *fake) Results(a results.Options) (*results.Table, error) {

@@ -71,7 +71,7 @@ type use struct {
 	memory gpu.Bytes
 }
 
-var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
 
 func newWorld(t testing.TB) *world {
 	return &world{

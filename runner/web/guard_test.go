@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -322,54 +323,47 @@ func TestServerSendsNoSecrets(t *testing.T) {
 // Clients that send too slowly or too much are dropped, while other clients are served.
 func TestSlowOrOversizedRequestsAreRefused(t *testing.T) {
 	f := newFake(t, 1)
-	s := serve(t, f, Control, func(l *Limits) { l.Header, l.Request = time.Second, 2*time.Second })
-	address := strings.TrimPrefix(s.url, "http://")
-	var slow []net.Conn
-	for range 200 { // none of them completes its header
-		c, err := net.Dial("tcp", address)
+	s, strict := serve(t, f, Control), serve(t, f, Control, func(l *Limits) { l.Header, l.Request = time.Second, 2*time.Second })
+	send := func(to *served, request string) net.Conn {
+		c, err := net.Dial("tcp", strings.TrimPrefix(to.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		fmt.Fprintf(c, "GET /api/v1 HTTP/1.1\r\nHost: localhost\r\nX: ")
-		slow = append(slow, c)
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		_, _ = io.WriteString(c, request) // the server may close the connection before it has read all
+		return c
+	}
+	const endless = "GET /api/v1 HTTP/1.1\r\nHost: localhost\r\nX: "
+	for range 200 {
+		send(s, endless)
 	}
 	if res, _ := s.get("/api/v1/batches"); res.StatusCode != 200 {
 		t.Errorf("a request while slow clients are connected: status %d", res.StatusCode)
 	}
-	for _, c := range slow {
-		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
-		if _, err := io.ReadAll(c); err != nil {
-			t.Fatalf("a client that never finishes its header was kept: %v", err)
+	stop := "POST /api/v1/batches/" + batchA + "/stop HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + controlToken + "\r\nContent-Type: application/json\r\nContent-Length: "
+	for what, request := range map[string]string{"header": endless, "body": stop + "100\r\n\r\n{"} {
+		if _, err := io.ReadAll(send(strict, request)); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a client that never finishes its %s was kept", what)
 		}
-	}
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	fmt.Fprintf(c, "POST /api/v1/batches/%s/stop HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", batchA, controlToken)
-	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
-	if _, err := io.ReadAll(c); err != nil {
-		t.Fatalf("a client that never finishes its body was kept: %v", err)
 	}
 	if len(f.asked) > 0 {
 		t.Errorf("incomplete requests caused %v", f.asked)
 	}
 
-	if res, _ := s.do("GET", "/api/v1", readToken, "", func(r *http.Request) { r.Header.Set("X-Large", strings.Repeat("x", 20<<10)) }); res.StatusCode != 431 {
-		t.Errorf("a header of 20 KiB: status %d, want 431", res.StatusCode)
+	body := `{"jobs":["` + strings.Repeat("x", 1<<20) + `"]}`
+	for want, request := range map[int]string{431: endless + strings.Repeat("x", 20<<10) + "\r\n\r\n", 413: stop + fmt.Sprint(len(body)) + "\r\n\r\n" + body} {
+		if res, err := http.ReadResponse(bufio.NewReader(send(s, request)), nil); err != nil || res.StatusCode != want {
+			t.Errorf("an oversized request: %v, %+v, want status %d", err, res, want)
+		}
 	}
-	stop := "/api/v1/batches/" + batchA + "/stop"
-	if res, _ := s.do("POST", stop, controlToken, `{"jobs":["`+strings.Repeat("x", 1<<20)+`"]}`, nil); res.StatusCode != 413 {
-		t.Errorf("a body of 1 MiB: status %d, want 413", res.StatusCode)
-	}
+	path := "/api/v1/batches/" + batchA + "/stop"
 	for _, body := range []string{"", "null x", "[]", `{"jobs":"x"}`, `{"jobs":[]}{}`, `{"job":[]}`, strings.Repeat(`{"jobs":[`, 20000)} {
-		if res, _ := s.do("POST", stop, controlToken, body, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }); res.StatusCode != 400 {
+		if res, _ := s.do("POST", path, controlToken, body, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }); res.StatusCode != 400 {
 			t.Errorf("body %.20q: status %d, want 400", body, res.StatusCode)
 		}
 	}
-	if res, _ := s.do("POST", stop, controlToken, `{}`, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }); res.StatusCode != 415 {
+	if res, _ := s.do("POST", path, controlToken, `{}`, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }); res.StatusCode != 415 {
 		t.Errorf("a content type that forms of other sites can send: status %d, want 415", res.StatusCode)
 	}
 	if len(f.asked) > 0 {

@@ -38,31 +38,29 @@ test('a list of 10,000 jobs scrolls at 60 frames a second, and updates', { timeo
   await cdp.send('Performance.enable', { timeDomain: 'threadTicks' });
   const cpu = async () => (await cdp.send('Performance.getMetrics')).metrics.find((m) => m.name === 'TaskDuration').value;
   const before = await cpu();
-  const gaps = await page.evaluate(() => new Promise((resolve) => {
-    const list = document.querySelector('.jobs'), gaps = [], end = performance.now() + 5000;
-    let last = performance.now(), down = 80;
+  const { gaps, changed } = await page.evaluate(() => new Promise((resolve) => {
+    const list = document.querySelector('.jobs'), gaps = [], end = performance.now() + 5000, done = () => Number(document.querySelector('.top .fives').textContent.replace(/,/g, '').match(/\d+/)[0]), before = done();
+    let last = performance.now(), down = 80, changed = false;
     const frame = (t) => {
       gaps.push(t - last);
       last = t;
       if (list.scrollTop + list.clientHeight >= list.scrollHeight - 100) down = -80;
       list.scrollTop += down;
-      t < end ? requestAnimationFrame(frame) : resolve(gaps);
+      changed ||= done() > before;
+      t < end || (!changed && t < end + 55_000) ? requestAnimationFrame(frame) : resolve({ gaps, changed });
     };
     requestAnimationFrame(frame);
   }));
-  const each = ((await cpu()) - before) * 1000 / gaps.length;
+  const each = ((await cpu()) - before) * 1000 / gaps.length, took = gaps.reduce((sum, gap) => sum + gap, 0);
   gaps.sort((a, b) => a - b);
   const at = (p) => gaps[Math.floor(gaps.length * p)].toFixed(1);
-  const says = `${(gaps.length / 5).toFixed(1)} frames a second, ${each.toFixed(1)} ms of the main thread each; between frames: median ${at(0.5)} ms, 95% ${at(0.95)} ms, most ${at(0.999)} ms`;
+  const says = `${(gaps.length * 1000 / took).toFixed(1)} frames a second, ${each.toFixed(1)} ms of the main thread each; between frames: median ${at(0.5)} ms, 95% ${at(0.95)} ms, most ${at(0.999)} ms`;
   console.log(says);
   // Half of a frame's time is for the browser's other threads. Wall-clock time is checked only if the
   // browser has priority, and only for most frames, because a virtual machine may pause.
   assert.ok(each < 16.7 / 2, says);
   if (preferred) assert.ok(at(0.75) < 17, says);
-  // The counts change without a reload.
-  const done = () => page.$eval('.top .fives', (e) => Number(e.innerText.replace(/,/g, '').match(/\d+/)[0]));
-  const first = await done();
-  await page.waitForFunction((n) => Number(document.querySelector('.top .fives').innerText.replace(/,/g, '').match(/\d+/)[0]) > n, { timeout: 20_000 }, first);
+  assert.ok(changed, 'the number of done jobs grows while the list scrolls');
   await shoot(page, 'page-many', looks[0]);
   assert.deepEqual(faults, []);
 });

@@ -178,7 +178,8 @@ test('Ctrl-click opens a batch in a new tab', async () => {
   const { page, faults } = await visit('#/');
   await text(page, 'jobs.yaml');
   await page.keyboard.down('Control');
-  const [target] = await Promise.all([new Promise((r) => browser.once('targetcreated', r)), page.click('[data-batch="0"]')]);
+  const tabs = browser.targets();
+  const [target] = await Promise.all([browser.waitForTarget((t) => t.type() === 'page' && !tabs.includes(t)), page.click('[data-batch="0"]')]);
   await page.keyboard.up('Control');
   const tab = await target.page();
   await tab.bringToFront();

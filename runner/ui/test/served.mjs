@@ -35,6 +35,7 @@ export class Home {
       this.server.stdout.on('data', heard);
       this.server.stderr.on('data', heard);
       this.server.on('exit', () => reject(new Error(`gpurun web ended: ${said}`)));
+      setTimeout(() => reject(new Error(`gpurun web printed no address within a minute: ${said}`)), 60_000).unref();
     });
     this.server.removeAllListeners('exit');
     this.origin = `http://127.0.0.1:${this.port}/`;
@@ -45,7 +46,7 @@ export class Home {
   }
 
   async kill(signal = 'SIGKILL') {
-    if (!this.server || this.server.exitCode != null) return;
+    if (!this.server || this.server.exitCode != null || this.server.signalCode != null) return;
     const over = new Promise((r) => this.server.once('exit', r));
     this.server.kill(signal);
     await over;
@@ -53,12 +54,16 @@ export class Home {
 
   async api(path, kind) {
     const res = await fetch(`${this.origin}api/v1${path}`, { headers: { Authorization: `Bearer ${this.token(kind)}` } });
+    if (!res.ok) throw new Error(`${path}: status ${res.status}: ${await res.text()}`);
     return res.json();
   }
 
   async end(...files) {
     await this.kill();
-    for (const f of files) { try { this.gpurun('stop', '--file', f); this.gpurun('wait', '--file', f, '--timeout', '30s'); } catch { /* the run has ended */ } }
+    for (const f of files) {
+      try { this.gpurun('stop', '--file', f); } catch { /* the run has ended */ }
+      try { this.gpurun('wait', '--file', f, '--timeout', '60s'); } catch (err) { if (err.status == null || err.status === 75) throw err; } // any other status is the run's
+    }
     rmSync(this.home, { recursive: true, force: true });
   }
 }

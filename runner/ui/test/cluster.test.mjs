@@ -29,7 +29,7 @@ echo 7
   await home.serve();
   id = (await home.api('/batches', 'read')).batches[0].id;
   await until(async () => (await home.api(`/batches/${id}`, 'read')).counts.queued === 2, 'both jobs are queued', 60_000);
-  await new Promise((r) => setTimeout(r, 2000));
+  await new Promise((r) => setTimeout(r, 2000)); // they must be queued for some time
   home.write('go0', '');
   await until(async () => (await home.api(`/batches/${id}`, 'read')).counts.running === 1, 'one job is running', 60_000);
   browser = await launch();
@@ -53,7 +53,7 @@ test('the timelines of the page and the report show the queue and the GPUs of no
       await page.focus('.timeline canvas');
       for (let i = 0; i < 3; i++) {
         await page.keyboard.press('ArrowDown');
-        await new Promise((r) => setTimeout(r, 200));
+        await page.evaluate(() => new Promise(requestAnimationFrame)); // the page has redrawn
         said.push(await page.$eval('.timeline [aria-live]', (e) => e.textContent));
       }
       assert.equal(said.filter((t) => /train-1, attempt 1: running, .*still running.*queued as 7_0 for \d+s, node1, GPU 0/.test(t)).length, 2, said.join('\n'));

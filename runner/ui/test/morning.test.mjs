@@ -95,9 +95,8 @@ test('names are not cut, because they may differ only at the end', async () => {
   for (const look of [looks[0], looks[2], looks[4]]) {
     const { page } = await visit(`#/batch/${id}`, look);
     await page.waitForSelector('.jobs .c-name a');
-    await new Promise((r) => setTimeout(r, 1500)); // the page redraws the rows once it knows the width of the names
-    const cut = await page.$$eval('.jobs .c-name a', (l) => l.filter((a) => a.scrollHeight > a.clientHeight + 1 || a.scrollWidth > a.clientWidth + 1 || a.offsetHeight > a.closest('tr').offsetHeight).map((a) => a.innerText));
-    assert.deepEqual(cut, []);
+    const cut = () => page.$$eval('.jobs .c-name a', (l) => l.filter((a) => a.scrollHeight > a.clientHeight + 1 || a.scrollWidth > a.clientWidth + 1 || a.offsetHeight > a.closest('tr').offsetHeight).length);
+    await until(async () => await cut() === 0, 'no name is cut'); // the page redraws the rows once it knows the width of the names
     assert.ok(await page.$$eval('.jobs tbody tr:not(.gap)', (l) => l.every((r) => r.offsetHeight === l[0].offsetHeight)), 'all rows have the same height');
     await shoot(page, 'morning-names', look);
     await page.close();

@@ -52,7 +52,6 @@ const visit = async (hash, look = looks[0]) => {
   await seen.page.evaluate((h) => { location.hash = h; }, hash);
   return seen;
 };
-const grayscale = (page) => page.emulateVisionDeficiency('achromatopsia');
 const headline = 'best so far: resnet18, lr 0.1: 92.200 ± 0.100 on cifar10; 3 settings incomplete';
 const rowsOf = (page) => page.$$eval('.results tbody tr', (l) => l.map((r) => [...r.cells].map((c) => c.innerText.trim()).join(' | ')));
 

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -100,7 +101,7 @@ func (r *Reader) short(f folder, s *view, found []*content) {
 	case first:
 		s.found, s.doubt = append(s.found, found...), true
 		return
-	case host.UserLock(f.dev, f.uid) != 0:
+	case host.UserLock(filepath.Dir(f.path), f.uid) != 0:
 		found = append(found, unread(f.uid))
 	}
 	for _, c := range d.known {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -196,7 +197,7 @@ func (s *view) tooMany(f folder) {
 // by returns a note, to append to a warning, naming a process of f's user that holds locks on the
 // file system of the claims, or "" if there is none.
 func by(f folder) string {
-	if pid := host.UserLock(f.dev, f.uid); pid != 0 {
+	if pid := host.UserLock(filepath.Dir(f.path), f.uid); pid != 0 {
 		return fmt.Sprintf(" (process %d of uid %d holds locks there: ask that user to clean up)", pid, f.uid)
 	}
 	return ""

@@ -202,7 +202,7 @@ func lockJobFile(jobFile string) (*os.File, error) {
 	st := info.Sys().(*syscall.Stat_t)
 	pid := 0
 	got, err := tryLock(f, func() bool {
-		pid = host.LockHolder(st.Dev, st.Ino)
+		pid = host.LockHolder(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 		return pid != 0 && !host.Alive(pid)
 	})
 	switch {
@@ -294,7 +294,7 @@ func runningFromLocks(path string) (Runner, bool, error) {
 	if err := unix.Stat(path, &st); err != nil {
 		return Runner{}, false, os.NewSyscallError("stat", err)
 	}
-	pid := host.LockHolder(st.Dev, st.Ino)
+	pid := host.LockHolder(path)
 	return Runner{PID: pid, Host: host.Name(), Since: time.Unix(st.Mtim.Unix()), Here: true, UID: int(st.Uid)}, pid != 0, nil
 }
 

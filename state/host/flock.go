@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,25 +49,24 @@ func (e *HeldError) Error() string {
 // heldError returns a HeldError that names the process that holds a flock on an open file.
 func heldError(f *os.File, limit time.Duration) error {
 	e := &HeldError{filepath.Base(f.Name()), "a process not visible from here", limit}
-	var st unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &st) != nil {
-		return e
-	}
-	pid := LockHolder(st.Dev, st.Ino)
+	pid := LockHolder(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if uid, known := Owner(pid); pid != 0 && known {
 		e.Holder = fmt.Sprintf("process %d of %s", pid, cmp.Or(Login(uid), fmt.Sprintf("uid %d", uid)))
 	}
 	return e
 }
 
-// LockHolder returns the process that holds a flock on a file, given by device and inode. It
-// returns 0 if there is none, or if the process is not visible from this PID namespace.
-func LockHolder(dev, ino uint64) int {
+// LockHolder returns the process that holds a flock on a file. It returns 0 if there is none, or if
+// the process is not visible from this PID namespace.
+func LockHolder(path string) int {
+	dev, ino := lockID(path)
 	return holder(func(l lock) bool { return l.on(dev) && l.ino == ino })
 }
 
-// UserLock returns a process of a user that holds a flock on any file of a file system, or 0.
-func UserLock(dev uint64, uid int) int {
+// UserLock returns a process of a user that holds a flock on any file of a folder's file system, or
+// 0.
+func UserLock(dir string, uid int) int {
+	dev, _ := lockID(dir)
 	return holder(func(l lock) bool {
 		if !l.on(dev) {
 			return false
@@ -74,6 +74,31 @@ func UserLock(dev uint64, uid int) int {
 		owner, known := Owner(l.pid)
 		return known && HostUID(owner) == uid
 	})
+}
+
+// lockID returns the device and inode under which /proc/locks shows the locks of a file. It does not
+// query the file system. Where stat invents a device for each subvolume, as on btrfs, only the list
+// of mounts has the one that the kernel uses.
+func lockID(path string) (dev, ino uint64) {
+	var x unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_INO|unix.STATX_MNT_ID, &x); err != nil { // old kernels and sandboxes have no statx
+		var st unix.Stat_t
+		if unix.Stat(path, &st) != nil {
+			return 0, 0
+		}
+		return st.Dev, st.Ino
+	}
+	if x.Dev_major == 0 && x.Mask&unix.STATX_MNT_ID != 0 {
+		mounts, _ := os.ReadFile("/proc/self/mountinfo")
+		for line := range strings.Lines(string(mounts)) {
+			var id, parent uint64
+			var major, minor uint32
+			if n, _ := fmt.Sscanf(line, "%d %d %d:%d", &id, &parent, &major, &minor); n == 4 && id == x.Mnt_id {
+				return unix.Mkdev(major, minor), x.Ino
+			}
+		}
+	}
+	return unix.Mkdev(x.Dev_major, x.Dev_minor), x.Ino
 }
 
 // scans is how often /proc/locks is read before a lock counts as absent. The kernel returns at most

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,31 +14,54 @@ import (
 )
 
 func TestLockHolderIsTheLockingProcess(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		t.Fatal(err)
-	}
-	if pid := LockHolder(st.Dev, st.Ino); pid != 0 {
-		t.Errorf("LockHolder of an unlocked file is %d", pid)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	locks, err := os.ReadFile("/proc/locks")
-	if !strings.Contains(string(locks), fmt.Sprintf("%d %02x:%02x:%d ", os.Getpid(), unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)) {
-		t.Skipf("/proc/locks does not show the lock under the file's device: %v", err)
-	}
-	if pid := LockHolder(st.Dev, st.Ino); pid != os.Getpid() {
-		t.Errorf("LockHolder of a file that this process has locked is %d", pid)
+	for name, folder := range map[string]func(*testing.T) string{"plain": (*testing.T).TempDir, "btrfs": onBtrfs} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t)
+			f, err := os.Create(filepath.Join(dir, "f"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if pid := LockHolder(f.Name()); pid != 0 {
+				t.Errorf("LockHolder of an unlocked file is %d", pid)
+			}
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+				t.Fatal(err)
+			}
+			if locks, err := os.ReadFile("/proc/locks"); !strings.Contains(string(locks), fmt.Sprintf(" %d ", os.Getpid())) {
+				t.Skipf("/proc/locks does not show locks of this process: %v", err)
+			}
+			if pid := LockHolder(f.Name()); pid != os.Getpid() {
+				t.Errorf("LockHolder of a file that this process has locked is %d", pid)
+			}
+			if pid := LockHolder(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); pid != os.Getpid() {
+				t.Errorf("LockHolder of its descriptor is %d", pid)
+			}
+			if pid := UserLock(dir, CurrentUID()); pid == 0 {
+				t.Error("UserLock finds no lock of this user")
+			}
+		})
 	}
 	if uid, ok := Owner(os.Getpid()); !ok || uid != os.Getuid() || !Alive(os.Getpid()) {
 		t.Errorf("owner of this process is %d, %v", uid, ok)
 	}
+}
+
+// onBtrfs returns a folder on btrfs, whose stat shows another device than /proc/locks.
+func onBtrfs(t *testing.T) string {
+	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
+	err := os.WriteFile(image, nil, 0o600)
+	if err == nil {
+		err = os.Truncate(image, 128<<20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("sh", "-c", `mkfs.btrfs -q "$0" && mount -o loop "$0" "$1"`, image, dir).CombinedOutput(); err != nil {
+		t.Skipf("no btrfs here: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
 }
 
 func TestParseLockSkipsOtherKinds(t *testing.T) {
@@ -75,10 +99,7 @@ func TestLockIsFoundWhileOthersComeAndGo(t *testing.T) {
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(lock("held", unix.LOCK_EX).Fd()), &st); err != nil {
-		t.Fatal(err)
-	}
+	held := lock("held", unix.LOCK_EX).Name()
 	var others []*os.File
 	for i := range 300 {
 		others = append(others, lock(strconv.Itoa(i), unix.LOCK_EX))
@@ -98,7 +119,7 @@ func TestLockIsFoundWhileOthersComeAndGo(t *testing.T) {
 		}
 	})
 	for range 1500 {
-		if LockHolder(st.Dev, st.Ino) != os.Getpid() {
+		if LockHolder(held) != os.Getpid() {
 			t.Error("a held lock was not found")
 			break
 		}

@@ -123,7 +123,7 @@ type (
 		File  string   `json:"file" jsonschema:"the job file"`
 		Jobs  []string `json:"jobs,omitempty" jsonschema:"names of jobs, or globs, to list their attempts; omit for a summary of each run"`
 		Since string   `json:"since,omitempty" jsonschema:"only runs or attempts that ended within this time, e.g. 12h or 2d"`
-		Limit int      `json:"limit,omitempty" jsonschema:"maximum number of rows, newest first (default 50); left_out counts the rest"`
+		Limit int      `json:"limit,omitempty" jsonschema:"show only the newest rows, at most this many (default 50); left_out counts the rest"`
 	}
 	resultsIn struct {
 		File   string   `json:"file" jsonschema:"the job file"`

@@ -6,7 +6,7 @@ type CauseCode string
 
 const (
 	CauseExit          CauseCode = "exit"          // a command failed with a nonzero exit code
-	CauseSignal        CauseCode = "signal"        // a signal ended it that gpurun did not send
+	CauseSignal        CauseCode = "signal"        // a signal that gpurun did not send ended it
 	CauseNotFound      CauseCode = "not_found"     // a command does not exist or cannot be executed (exit 126, 127)
 	CauseOOMGPU        CauseCode = "oom_gpu"       // the GPU ran out of memory
 	CauseOOMHost       CauseCode = "oom_host"      // the host ran out of memory and the kernel killed the job

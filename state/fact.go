@@ -24,12 +24,12 @@ const (
 	KindPoints  Kind = "points"  // it has reported values of its prune metric
 	KindStop    Kind = "stop"    // it is about to be signaled
 	KindEnd     Kind = "end"     // it ended
-	KindForget  Kind = "forget"  // the last success of Key no longer counts
+	KindForget  Kind = "forget"  // the last success of `key` no longer counts
 	KindOver    Kind = "over"    // a run ended, other than by being killed
 )
 
-// A Fact is one line of a ledger. The comments below name the kinds that set each field. JSON names
-// of quantities include the unit.
+// A Fact is one line of a ledger. Its kind determines which fields are set. JSON names of quantities
+// include the unit.
 type Fact struct {
 	Kind Kind      `json:"kind"`
 	Time time.Time `json:"time"`
@@ -58,7 +58,7 @@ type Fact struct {
 	Attempt    int               `json:"attempt,omitempty"`
 	Params     map[string]string `json:"params,omitempty"`
 	Commands   []string          `json:"commands,omitempty"`
-	Traits     map[string]string `json:"traits,omitempty"` // other properties to compare jobs by: jobspec's Traits
+	Traits     map[string]string `json:"traits,omitempty"` // what else the job does: config values, and hashes of env values, shell and work_dir
 	GPUs       []int             `json:"gpus,omitempty"`
 	GPUUUIDs   []gpu.UUID        `json:"gpu_uuids,omitempty"`
 	Memory     gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU
@@ -79,7 +79,7 @@ type Fact struct {
 	// Start: the engine, unless this host runs the attempt. Queued: the job's ID on the cluster.
 	// With such an engine, running and end also set Host, GPUs and GPUUUIDs, and end sets JobID and
 	// Began.
-	Engine string    `json:"engine,omitempty"` // slurm
+	Engine string    `json:"engine,omitempty"` // slurm or sge; left out if this host runs the attempt
 	JobID  string    `json:"job_id,omitempty"`
 	Began  time.Time `json:"began,omitzero"`
 
@@ -98,21 +98,21 @@ type Fact struct {
 	ExitCode     *int              `json:"exit_code,omitempty"`
 	Signal       string            `json:"signal,omitempty"`     // "SIGKILL"
 	ErrorType    string            `json:"error_type,omitempty"` // oom, timeout, stalled, signal, exit, lost, left_running, stray_gpu
-	Cause        CauseCode         `json:"cause,omitempty"`      // why it ended without success; see Fact.CauseCode
+	Cause        CauseCode         `json:"cause,omitempty"`      // why it ended without success; left out by older versions
 	Reason       string            `json:"reason,omitempty"`     // for people, e.g. "output ckpt/a.pt missing"
 	Line         string            `json:"line,omitempty"`       // for a failure: the log line that explains it
 	Uncharged    string            `json:"uncharged,omitempty"`  // for a failure that spent no retry: why, e.g. "GPU 3 may be at fault"
 	NoRetry      string            `json:"no_retry,omitempty"`   // for a failure with retries left: why there is no retry
 	Seconds      float64           `json:"seconds,omitempty"`
 	PeakMemory   gpu.Bytes         `json:"peak_gpu_memory_bytes,omitempty"`
-	PeakEach     []gpu.Bytes       `json:"peak_each_gpu_bytes,omitempty"`    // on each, if there are several
-	PeakReadings int               `json:"peak_readings,omitempty"`          // number of readings behind PeakMemory
-	Preallocated bool              `json:"preallocated,omitempty"`           // PeakMemory is what the job preallocated, not what it needs
+	PeakEach     []gpu.Bytes       `json:"peak_each_gpu_bytes,omitempty"`    // on each GPU, if there are several
+	PeakReadings int               `json:"peak_readings,omitempty"`          // number of readings behind peak_gpu_memory_bytes
+	Preallocated bool              `json:"preallocated,omitempty"`           // peak_gpu_memory_bytes is what the job preallocated, not what it needs
 	PeakHost     gpu.Bytes         `json:"peak_host_memory_bytes,omitempty"` // of its largest process
 	Metrics      map[string]any    `json:"metrics,omitempty"`
-	Measured     map[string]string `json:"measured,omitempty"`     // metrics read from the log or a file, with the rule for each: jobspec's Metric.Sum
+	Measured     map[string]string `json:"measured,omitempty"`     // for each metric read from the log or a file: hash of the rule that found it
 	LogTo        int64             `json:"log_to_bytes,omitempty"` // offset in the log where the attempt's part ends; also 0 if unknown
-	By           string            `json:"by,omitempty"`           // ByDone or ByDoneWithout: a user marked it as done, and nothing ran
+	By           string            `json:"by,omitempty"`           // "done" or "done without outputs": a user marked it as done, and nothing ran
 	From         string            `json:"from,omitempty"`         // the job file whose ledger this success was copied from, along with its start data
 }
 

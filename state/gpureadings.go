@@ -44,7 +44,7 @@ type GPUReading struct {
 	Others bool     `json:"others,omitempty"`   // whether anything besides the batch's jobs used it
 	Code   gpu.Code `json:"code,omitempty"`     // why the first waiting job could not use it
 	User   string   `json:"user,omitempty"`     // who kept that job off it
-	Looks  int      `json:"n,omitempty"`        // readings at the shortest step that Util averages, if more than one
+	Looks  int      `json:"n,omitempty"`        // number of readings at the shortest step that are averaged in Util, if more than one
 	Idle   bool     `json:"-"`                  // set by Of: a job held it for a long time and hardly used it
 }
 
@@ -119,7 +119,7 @@ func (g *GPUReadings) halve() {
 }
 
 // merge merges a later row of the same step into r. If mean is set, the utilization becomes the
-// mean of both rows, weighted by their numbers of readings; else, the later reading gives it.
+// mean of both rows, weighted by their numbers of readings; otherwise, that of the later row.
 func (r *GPUReadingRow) merge(o *GPUReadingRow, mean bool) {
 	for i := range o.GPUs {
 		if i == len(r.GPUs) {

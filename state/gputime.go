@@ -48,7 +48,7 @@ func (t GPUTime) AddAttempt(start, end *Fact) {
 // Total returns the total time.
 func (t GPUTime) Total() time.Duration { return t.Since(time.Unix(0, 0)) }
 
-// Since returns the total time after the time some.
+// Since returns the part of the total time after a given time.
 func (t GPUTime) Since(some time.Time) time.Duration {
 	var sum int64
 	for _, held := range t {

@@ -25,7 +25,7 @@ const (
 // GPUUse is an amount of GPU time of one kind.
 type GPUUse struct {
 	Kind    UseKind  `json:"kind"`
-	Code    gpu.Code `json:"code"` // for free_while_jobs_waited: the reason; for free_otherwise: unread where there are no readings because no job waited; else ""
+	Code    gpu.Code `json:"code"` // for free_while_jobs_waited: the reason; for free_otherwise: "unread" for time without readings, when no job waited; else ""
 	User    string   `json:"user"` // for others, if known; else ""
 	Seconds float64  `json:"gpu_seconds"`
 }

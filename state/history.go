@@ -110,9 +110,9 @@ func (h *History) Close() {
 	}
 }
 
-// Settle moves the records applied since the ledger was read out of h: it passes them to take,
-// which adds them to the ledger's base. It passes them in the order of their starts, in which jobs
-// are usually looked up.
+// Settle removes from h the records applied since the ledger was read, and passes them to take,
+// which adds them to the ledger's base. It passes them in the order of their starts, because jobs
+// are usually looked up in that order.
 func (h *History) Settle(ledger int, take func(*Record)) {
 	var records []*Record
 	for at, r := range h.last {

@@ -27,7 +27,7 @@ const (
 	Pending     Phase = "pending" // it has not started, or will start again
 	Waiting     Phase = "waiting" // it failed and waits for its retry
 	Queued      Phase = "queued"  // it waits in a cluster's queue
-	Running     Phase = "running" // from the decision to start it
+	Running     Phase = "running" // it is being started, or is running
 	Succeeded   Phase = "succeeded"
 	Failed      Phase = "failed"
 	Timeout     Phase = "timeout"     // it exceeded its timeout

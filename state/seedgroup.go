@@ -73,7 +73,7 @@ func last[T any](list []T) []T {
 	return slices.Delete(list, 0, max(0, len(list)-keptOfGroup))
 }
 
-// forgetSeedGroups drops the groups that ended first, once there are twice too many.
+// forgetSeedGroups drops the groups that ended first, once there are more than twice keptGroups.
 func (h *History) forgetSeedGroups() {
 	if len(h.seedGroups) <= 2*keptGroups {
 		return

@@ -139,7 +139,7 @@ type UserHours struct {
 	You    bool    `json:"you"`
 	Time   float64 `json:"gpu_seconds"`
 	Stated float64 `json:"stated_gpu_seconds"` // reported by the user's own runs
-	Seen   float64 `json:"seen_gpu_seconds"`   // observed by this user's runs
+	Seen   float64 `json:"seen_gpu_seconds"`   // observed by your own runs
 }
 
 // BatchHours is the GPU time of a batch.

@@ -25,7 +25,7 @@ type Report struct {
 	Readings *Readings           `json:"readings"` // null if there are none
 	Results  any                 `json:"results"`  // as in results --json; null if nothing was measured
 	Copies   any                 `json:"copies"`   // the table of results as LaTeX, Markdown and CSV; null if nothing was measured
-	Curves   []ReportCurve       `json:"curves"`   // by step
+	Curves   []ReportCurve       `json:"curves"`   // of values reported with a step
 	Warnings []Problem           `json:"warnings"`
 }
 

@@ -30,7 +30,7 @@ func At(now time.Time) Head { return Head{Version, now.UTC()} }
 type Status struct {
 	Head
 	Batch    Batch               `json:"batch"`
-	Run      *Run                `json:"run"`         // the run in --run, else the live run, else the last one; null if there is none
+	Run      *Run                `json:"run"`         // the run given with --run, else the live run, else the last one; null if there is none
 	Counts   map[state.Phase]int `json:"counts"`      // jobs by state; for a live run, only those selected for it or added since
 	Outcome  Outcome             `json:"outcome"`     // the overall result, from these counts
 	Tally    Tally               `json:"tally"`       // the same counts in five groups
@@ -107,7 +107,7 @@ type Job struct {
 	Queue    *string           `json:"queue"`
 	Priority int               `json:"priority"`
 	Needs    []string          `json:"needs"`
-	Commands []string          `json:"commands"` // placeholders known only at its start are left as {name}
+	Commands []string          `json:"commands"` // variables whose values are known only when it starts stay as written: {gpu}
 	GPUs     *Range            `json:"gpus"`
 	Memory   *gpu.Bytes        `json:"gpu_memory_bytes"` // requested on each GPU
 	State    state.Phase       `json:"state"`
@@ -179,7 +179,7 @@ type Simulated struct {
 	Start float64 `json:"start_seconds"`
 	End   float64 `json:"end_seconds"`
 	GPUs  []int   `json:"gpus"`
-	By    string  `json:"known_by"` // basis of these times
+	By    string  `json:"known_by"` // source of the expected duration, in words
 }
 
 // Attempt is one execution of a job.
@@ -204,7 +204,7 @@ type Attempt struct {
 	Snapshot   *string         `json:"snapshot"`  // the copy of the code that it runs in
 	Log        *Log            `json:"log"`
 	Background []BackgroundJob `json:"background"`       // processes that keep it running after its commands
-	Stalled    *string         `json:"stalled"`          // how long it has made no progress, and by which measure; null unless too long
+	Stalled    *string         `json:"stalled"`          // how long it has made no progress, and by which measure; null unless it has stalled
 	Stopping   *string         `json:"stopping"`         // why it is being stopped
 	Note       *string         `json:"note"`             // how it continues without its run
 	Progress   *float64        `json:"progress"`         // completed part of its work, 0 to 1, according to its log

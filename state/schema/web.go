@@ -11,7 +11,7 @@ import (
 type Hello struct {
 	Head
 	Address string  `json:"address"` // IP address and port at which the client reached the server
-	Read    string  `json:"read"`    // HMAC-SHA256 of nonce, space and address, with the read token as key, in hexadecimal
+	Read    string  `json:"read"`    // HMAC-SHA256 of the nonce, a space and the address, with the read token as key, in hexadecimal
 	Control *string `json:"control"` // the same with the control token; null if there is none
 	Session string  `json:"session"` // different for each server; HMAC-SHA256 of "session " and this value, with a token as key, is a token for this server only
 }
@@ -88,7 +88,7 @@ type JobRow struct {
 	Wait     *Reason           `json:"wait"`
 	Kind     *string           `json:"kind"` // the same for jobs that failed with the same error; null unless it failed
 	Attempts int               `json:"attempts"`
-	Stalled  *string           `json:"stalled"`          // how long it has made no progress, and by which measure; null unless too long
+	Stalled  *string           `json:"stalled"`          // how long it has made no progress, and by which measure; null unless it has stalled
 	Progress *float64          `json:"progress"`         // completed part of its work, 0 to 1, according to its log
 	Steps    *int              `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Expected *float64          `json:"expected_seconds"` // how long similar jobs took
@@ -144,5 +144,5 @@ type Matches struct {
 // Answer is the result of a request that changes something.
 type Answer struct {
 	Head
-	Said []string `json:"said"` // messages, one per line
+	Said []string `json:"said"` // messages, one line each
 }

@@ -18,7 +18,7 @@ type End struct {
 	OOMKilled   bool          `json:"oom_killed,omitempty"`   // a SIGKILL that gpurun did not send ended it, and the kernel's OOM kill count rose
 	Lost        bool          `json:"lost,omitempty"`         // its exit status is unknown
 	Void        bool          `json:"void,omitempty"`         // with Lost: it never executed anything
-	Err         string        `json:"error,omitempty"`        // why it could not be started; with Why, who else ended it
+	Err         string        `json:"error,omitempty"`        // why it could not be started; if Why is set, more about the stop
 	Report      string        `json:"report,omitempty"`       // of a block's script: "normal_exit", "abnormal_exit" or ""
 	LeftOver    int           `json:"left_over,omitempty"`    // processes ended by the engine after the last command
 	LeftRunning string        `json:"left_running,omitempty"` // why its leftover processes count as a failure

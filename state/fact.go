@@ -88,7 +88,7 @@ type Fact struct {
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
 	// Points facts. On end: the points that are kept for the job.
-	Points Curve `json:"points,omitempty"`
+	Points Curve `json:"points,omitempty"` // pairs [step, value]; value is null if it was not finite
 
 	// Stop and end facts. On over: what ended the run, such as "SIGTERM".
 	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, stalled, pruned, fail-fast, gpu, resize, stray, preempted, left-over

@@ -11,7 +11,7 @@ type Live struct {
 	Next       *Next    `json:"next"`                 // the next job in line, if something keeps it from starting
 	Stalled    []string `json:"stalled"`              // running jobs that have made no progress for too long
 	Bottleneck *string  `json:"bottleneck"`           // why the next job in line waits, in short
-	End        *End     `json:"end"`                  // when all jobs will be done; null if none is left
+	End        *End     `json:"end"`                  // when all jobs will be done; null if no job is left
 	Kept       *string  `json:"kept"`                 // how many GPUs are reserved for the next job so far
 	Others     []string `json:"others_waiting"`       // other runs on this host that wait for GPUs: at most 8
 	Queues     []Lane   `json:"queues"`               // named queues that are not empty: at most 50

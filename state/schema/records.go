@@ -49,7 +49,7 @@ type BatchRow struct {
 	Counts  map[state.Phase]int `json:"counts"`  // jobs by state; null if its ledger cannot be read
 	Outcome *Outcome            `json:"outcome"` // null if counts is null
 	Tally   *Tally              `json:"tally"`   // null if counts is null
-	Line    *string             `json:"line"`    // the state line; null if counts is
+	Line    *string             `json:"line"`    // the state line; null if counts is null
 	Error   *string             `json:"error"`   // why its job file or ledger cannot be read; null if both can
 }
 

@@ -114,9 +114,9 @@ func (e *Exec) release() {
 }
 
 // Foreground runs a command in the foreground and passes its PID to started. Signals from the
-// keyboard reach the command directly. Others are forwarded; those in deaf, which the command would
-// ignore, as SIGINT. Foreground calls interrupted once it catches signals, and does not start the
-// command if interrupted returns an error.
+// keyboard reach the command directly. Others are forwarded. The command would ignore those in
+// deaf, so they are forwarded as SIGINT. Foreground calls interrupted once it catches signals, and
+// does not start the command if interrupted returns an error.
 func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started func(pid int), deaf ...os.Signal) error {
 	in := make(chan os.Signal, 16)
 	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)

@@ -170,8 +170,8 @@ func WantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
 	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Request.Min > 0 && runs(j.ID) })
 }
 
-// PoolFor returns a pool of the devices that a batch may use. The problems list jobs selected by
-// runs that could never run on any of them.
+// PoolFor returns a pool of the devices that a batch may use. The problems list the jobs that no
+// such device could ever run. runs selects the jobs to check.
 func PoolFor(b *jobspec.Batch, p probe.Prober, h HostRules, sim, atOnce bool, runs func(id int) bool) (*gpu.Pool, []jobspec.Problem, error) {
 	rules, err := RulesOf(b.Settings, p.Devices(), h, sim)
 	if err != nil {

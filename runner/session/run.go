@@ -46,7 +46,7 @@ type Config struct {
 	Detached *Detachment // nil for a run that is not detached
 
 	Summed  func(error) (head string, lines []string) // formats errors in job files; nil for plain text
-	Read    func(*jobspec.Batch)                      // called with each batch that was read; may be nil
+	Read    func(*jobspec.Batch)                      // called with the batch that was read; may be nil
 	Observe func(*Run) Observers
 }
 
@@ -336,7 +336,7 @@ func (r *Run) recordOver(res *schema.Result) {
 		if _, err := r.State.Append(i, f); err != nil {
 			r.Log.Warn().Err(err).Msg("cannot record the end of the run")
 		}
-		f.Lost = nil // count the run's lost attempts only once
+		f.Lost = nil // count the lost GPU time only once
 	}
 }
 
@@ -359,8 +359,8 @@ func endWords(res *schema.Result, code int) string {
 	return "all done"
 }
 
-// Lacking returns the name of a job that could not run because a job that it needs was left out, or
-// "".
+// Lacking describes a job that could not run because a job that it needs was left out. It returns
+// "" if there is none.
 func (r *Run) Lacking() string {
 	for id := range r.Batch.Jobs {
 		if r.core.Verdict(id).Code == schema.PlanNeedMissing {

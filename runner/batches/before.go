@@ -22,9 +22,10 @@ type earlierVersion struct {
 // maxReplaced is how many new jobs are compared with jobs that have left the job files.
 const maxReplaced = 10000
 
-// earlierVersions finds the earlier versions of jobs. If only the command has changed, that is the
-// last attempt of the same name. If the name has changed too, it is a job that has left the file,
-// if both ran the same program with the same parameters and neither fits any other job.
+// earlierVersions finds the earlier versions of jobs. If only the command has changed, the earlier
+// version is the last attempt of the same name. If the name has changed too, it is a job that has
+// left the file, provided that both run the same program with the same parameters and neither fits
+// any other job.
 func earlierVersions(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]earlierVersion {
 	found := map[int]earlierVersion{}
 	for id := range b.Jobs {
@@ -58,9 +59,9 @@ func earlierVersions(b *jobspec.Batch, h *state.History, core *sched.Core) map[i
 // maxReruns is how many GPU hours of successes may rerun without confirmation.
 const maxReruns = 1.0
 
-// Reruns describes successes that would rerun although the user did not ask for that with --force
-// or forget, or because their file was renamed, and how to avoid it. text is "" if there are none
-// or few. much means that the user must confirm.
+// Reruns describes successes that would rerun without --force or forget, for example because their
+// file was renamed, and how to avoid that. text is "" if there are none or they took little GPU
+// time. much means that the user must confirm.
 func (r *Reader) Reruns(b *jobspec.Batch, h *state.History, core *sched.Core) (text, fix string, much bool) {
 	pasts := earlierVersions(b, h, core)
 	jobs, first, hours := 0, 0, 0.0

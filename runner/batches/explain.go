@@ -69,7 +69,7 @@ func (w *explanation) Chain(j *schema.Job) []string {
 	return append(lines, w.outlook(j)...)
 }
 
-// behind returns the job that keeps another from running, or kept it, or nil.
+// behind returns the job that keeps or kept j from running, or nil.
 func (w *explanation) behind(j *schema.Job) *schema.Job {
 	of := func(name string) *schema.Job { return w.named[j.File+"\x00"+name] }
 	if j.Wait != nil && len(j.Wait.Jobs) > 0 {
@@ -97,7 +97,7 @@ func Place(j *schema.Job) string {
 // over are the phases that start when an attempt ends.
 var over = []state.Phase{state.Succeeded, state.Failed, state.Timeout, state.OOM, state.Stalled, state.Pruned, state.Cancelled, state.Interrupted, state.Lost}
 
-// stateWords describes a job's state: "failed since 03:12:07, exit: ValueError: bad lr".
+// stateWords describes a job's state: "failed at 2026-03-01 03:12:07, exit: ValueError: bad lr".
 func stateWords(j *schema.Job) string {
 	s := j.State.String()
 	if j.Since != nil {
@@ -145,7 +145,7 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 	return lines
 }
 
-// attemptWords describes an attempt: "attempt 1 on GPU 1, 02:10:00 to 03:12:07: timeout".
+// attemptWords describes an attempt: "attempt 1 on GPU 1, 2026-03-01 02:10:00 to 03:12:07: timeout".
 func attemptWords(x *state.AttemptRecord) string {
 	s := fmt.Sprintf("attempt %d", max(1, x.Attempt))
 	if len(x.GPUs) > 0 {
@@ -169,7 +169,7 @@ func attemptWords(x *state.AttemptRecord) string {
 	return s
 }
 
-// outlook describes what comes next: a retry, or what the next run would do.
+// outlook describes what the next run would do with a job, unless a live run still handles it.
 func (w *explanation) outlook(j *schema.Job) []string {
 	p := j.Plan
 	switch {

@@ -25,7 +25,7 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 	}
 	in, err := Match(batch, req.Jobs)
 	if len(batch.Params) > 0 {
-		ref.Note("showing the jobs of the last run, started with" + ParamFlags(batch.Params))
+		ref.Note("using the jobs of the last run, started with" + ParamFlags(batch.Params))
 	}
 	if err != nil {
 		return rep, err

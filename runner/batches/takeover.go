@@ -229,7 +229,7 @@ func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, job
 
 // Words describes the successes under the old name.
 func (m moved) Words() string {
-	return fmt.Sprintf("%s that would run already succeeded in %s, which no longer exists (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, m.hours)
+	return fmt.Sprintf("%s already succeeded in %s, which no longer exists, and would run again (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, m.hours)
 }
 
 // Fix returns a hint with the command that keeps these successes.

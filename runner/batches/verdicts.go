@@ -24,7 +24,7 @@ type Judgment struct {
 	Verdicts []verdict
 	Core     *sched.Core  // the core that judged the jobs
 	Ref      *Ref         // the batch and its live run
-	After    openAttempts // of an earlier run's attempts
+	After    openAttempts // open attempts of an earlier run
 }
 
 // Judge judges all jobs by the history and the file system, and by what a live run or a dead run's

@@ -26,7 +26,7 @@ type addCmd struct {
 	Name     string `placeholder:"NAME" help:"Name of the job (job-1, job-2, …)."`
 	askFlags `embed:""`
 	Needs    []string `sep:"none" placeholder:"JOB" help:"Job or glob that must succeed first (repeatable)."`
-	Priority *int     `placeholder:"N" help:"Priority of the job; higher ones start first (0)."`
+	Priority *int     `placeholder:"N" help:"Priority of the job; jobs with higher priority start first (0)."`
 	Command  []string `arg:"" name:"command" help:"The command, after --."`
 }
 
@@ -93,8 +93,8 @@ func (a *app) pasted(ref *batches.Ref, job jobspec.Addition) string {
 	return jobspec.ListItem(job)
 }
 
-// append adds a job at the end of the job file. The caller holds the lock on edits. Concurrent
-// changes by other programs are kept.
+// append adds a job at the end of the job file. The caller holds the lock on edits. If another
+// program has changed the file meanwhile, append fails rather than overwrite that change.
 func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, err error) {
 	info, err := os.Stat(ref.Real)
 	if err == nil {

@@ -22,7 +22,7 @@ type captureCmd struct {
 	Output    string   `short:"o" default:"jobs.yaml" placeholder:"FILE" help:"The job file to write (${default})."`
 	Record    []string `sep:"none" placeholder:"GLOB" help:"Record matching commands instead of running them."`
 	RunReal   []string `name:"run" sep:"none" placeholder:"GLOB" help:"Run matching commands for real."`
-	GPUs      int      `name:"gpus" short:"g" default:"8" placeholder:"N" help:"Number of idle GPUs that nvidia-smi shows (${default})."`
+	GPUs      int      `name:"gpus" short:"g" default:"8" placeholder:"N" help:"Number of idle GPUs that nvidia-smi shows to the launcher (${default})."`
 	Network   bool     `help:"Let the launcher use the network."`
 	Partial   bool     `help:"Write a job file even if the launcher fails."`
 	NoSandbox bool     `help:"Run the launcher without a sandbox; it writes and removes real files."`
@@ -114,8 +114,8 @@ func (c *captureCmd) Run(a *app) error {
 	return nil
 }
 
-// prove runs the commands of each job under recorders and compares what they start with the
-// capture.
+// prove runs the commands of each job under recorders, and compares the programs that they start
+// with the captured ones.
 func (c *captureCmd) prove(m *capture.Mapping, config capture.Config, want []capture.Record) error {
 	batch, err := jobspec.Load([]string{c.Output}, jobspec.Options{})
 	if err != nil {

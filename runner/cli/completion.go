@@ -115,8 +115,8 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 	return nil
 }
 
-// offerValues offers the values of a flag that start with prefix. A flag that takes any value may
-// take a file.
+// offerValues offers the values of a flag, each after prefix ("--FLAG=" or ""). A flag without fixed
+// values may take a file.
 func offerValues(cmd *kong.Node, flag, prefix string, offer func(name, help string)) error {
 	var values []string
 	for _, f := range slices.Concat(cmd.AllFlags(true)...) {

@@ -5,8 +5,8 @@ import (
 	"gpurun/state/host"
 )
 
-// A confined command, which gpurun mcp starts, can access only some folders. host.Confine enforces
-// that when files are opened. Code here and in batches also checks who owns the job files, and the
+// A confined command, which gpurun mcp or gpurun web starts, can access only some folders.
+// host.Confine enforces that when files are opened. Code here and in batches also checks who owns the job files, and the
 // paths that job files name but that gpurun does not open.
 
 // confinedTo is the first argument of a confined command. A list of folders follows it.

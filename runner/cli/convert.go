@@ -13,13 +13,13 @@ type convertCmd struct {
 }
 
 func (convertCmd) Help() string {
-	return `Save it next to the old file, because paths are relative to the folder.
+	return `Save the output next to the old file, because paths are relative to its folder.
 
 Examples:
 
     gpurun convert --lines cmds.txt -m 8GiB -j 4 > cmds.yaml
     gpurun convert command.txt > command.yaml
-    gpurun convert sweep.yaml > jobs.yaml         a sweep file of W&B`
+    gpurun convert sweep.yaml > jobs.yaml         a W&B sweep`
 }
 
 func (c *convertCmd) Run(a *app) error {
@@ -37,7 +37,7 @@ func (c *convertCmd) Run(a *app) error {
 	f := batch.Files[0]
 	if f.Dialect == "native" {
 		if len(a.settings)+len(c.Param) > 0 {
-			return &batches.Failure{Code: batches.ExitUsage, Text: f.Path + " is already native YAML, or a sweep, so convert ignores these flags", Hint: "add their values to the file"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: f.Path + " is already native YAML, or a sweep, so convert would ignore these flags", Hint: "add their values to the file"}
 		} else if batch.Sweep != "" {
 			_, err = fmt.Fprintf(a.out, "# %s (W&B sweep) as native YAML, by gpurun convert. Keep it in the same folder.\n%s", f.Path, batch.Sweep)
 			return err

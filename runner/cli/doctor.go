@@ -196,7 +196,7 @@ func (d *diagnosis) gpus() string {
 	return state.Count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
 }
 
-// claims claims a free device in the folder that a run would use, and reads the claims of others.
+// claims makes a test claim in the folder that a run would use, and reads the claims of others.
 func (d *diagnosis) claims() string {
 	roots := claim.Roots("", "")
 	h := claim.Open(roots)
@@ -260,7 +260,7 @@ func (d *diagnosis) state() string {
 	if p.Files >= 0 && p.Files < leastFiles {
 		d.addProblem(fmt.Sprintf("%s has room for only %d more files (inodes)", p.Dir, p.Files), "remove some files, or choose another folder with --state-dir")
 	}
-	const clocks = "synchronize both clocks (timedatectl set-ntp true): gpurun compares file times with its own"
+	const clocks = "synchronize both clocks (timedatectl set-ntp true): gpurun compares file times with this host's clock"
 	if p.Ahead.Abs() > 2*time.Second {
 		way := "ahead of"
 		if p.Ahead < 0 {
@@ -285,7 +285,7 @@ func (d *diagnosis) state() string {
 		free = ", " + p.Free.Round() + " free"
 	}
 	if free += ", clocks agree"; d.there != nil {
-		free += "; the nodes need access to it too"
+		free += "; the nodes need access to this folder too"
 	}
 	return p.Dir + free
 }

@@ -25,7 +25,7 @@ type execCmd struct {
 	MaxWait   timeFlag   `default:"0s" placeholder:"TIME" help:"Give up after this long, with exit status 124 (never)."`
 	NoWait    bool       `help:"Exit with 75 if no GPU is free right away."`
 	Name      string     `placeholder:"NAME" help:"Name to show in gpus and queue, and for stop --exec (the program)."`
-	Engine    string     `group:"settings" placeholder:"NAME" help:"Where to run it: local (this host), slurm or sge (local)."`
+	Engine    string     `group:"settings" placeholder:"NAME" help:"Where to run the command: local (this host), slurm or sge (local)."`
 	Cluster   string     `group:"settings" placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
 	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster, wait until your jobs request at most N GPUs in total."`
 	Command   []string   `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`

@@ -116,8 +116,8 @@ func (c *execCmd) unmapped(name, immediate string) error {
 	return nil
 }
 
-// untilAllowed waits until this job's GPUs fit within most for all of the user's jobs. by names
-// that limit in messages. Until submitted returns, no other run or command of this user submits
+// untilAllowed waits until all of the user's jobs, with this one, request no more GPUs than most.
+// by names that limit in messages. Until submitted returns, no other run or command of this user submits
 // under such a limit. submitted waits until the cluster lists the job.
 func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, dialect cluster.Dialect, most int, by string) (submitted func(), err error) {
 	if most < 0 || c.GPUs.min == 0 {

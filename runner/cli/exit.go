@@ -7,7 +7,7 @@ import (
 )
 
 // codeOf returns the exit status of an error. An error without a status comes from the arguments or
-// the machine before anything ran, so its status is exitUsage.
+// the machine before anything ran, so its status is ExitUsage.
 func codeOf(err error) int {
 	var f *batches.Failure
 	switch {

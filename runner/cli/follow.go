@@ -141,7 +141,7 @@ func (f *follower) shows(j schema.Job) bool {
 	return j.Attempt != nil && j.Attempt.UniID != nil && *j.Attempt.UniID == f.l.uniID
 }
 
-// rank orders jobs with the same name, of which each file of a batch may have one: first the job
+// rank orders jobs with the same name, which different files of a batch may have: first the job
 // being shown, then running jobs, then jobs that may still run.
 func (f *follower) rank(j schema.Job) int {
 	switch {
@@ -155,7 +155,7 @@ func (f *follower) rank(j schema.Job) int {
 	return 3
 }
 
-// printWait prints what the job is waiting for, once per reason.
+// printWait prints what the job is waiting for, once for each state.
 func (f *follower) printWait(j schema.Job, now time.Time) {
 	if j.State == f.waited || j.State != state.Pending && j.State != state.Waiting {
 		return
@@ -195,8 +195,8 @@ func newestOf(logs []jobLog) jobLog {
 	return slices.MaxFunc(logs, func(a, b jobLog) int { return a.at.Compare(b.at) })
 }
 
-// switchTo switches to attempt l if it is a new one. A retry in the same log follows what has been
-// printed, and needs no new file.
+// switchTo switches to attempt l if it is a new one. If l appends to the log that is already open,
+// switchTo continues reading there.
 func (f *follower) switchTo(l jobLog) error {
 	if l.uniID == "" || l.uniID == f.l.uniID {
 		return nil

@@ -23,7 +23,7 @@ type grammar struct {
 	Plan       planCmd       `cmd:"" group:"Run" help:"Show which jobs would run, and why."`
 	Check      checkCmd      `cmd:"" group:"Run" help:"Report every mistake in job files."`
 	Convert    convertCmd    `cmd:"" group:"Run" help:"Print a job file of any format as native YAML."`
-	Capture    captureCmd    `cmd:"" group:"Run" help:"Turn a launcher into a job file; trains nothing."`
+	Capture    captureCmd    `cmd:"" group:"Run" help:"Turn a launcher into a job file without training."`
 	Exec       execCmd       `cmd:"" group:"Run" help:"Run one command as soon as GPUs are free."`
 	Wait       waitCmd       `cmd:"" group:"Run" help:"Wait for a run, or some of its jobs, to end."`
 	Status     statusCmd     `cmd:"" group:"Look" help:"Show the progress of a batch."`
@@ -84,8 +84,8 @@ type jobFlags struct {
 // settingsFlags are a batch's settings, passed to jobspec unparsed.
 type settingsFlags struct {
 	MaxConcurrent string `short:"j" placeholder:"N" help:"Run at most N jobs at once (no limit)."`
-	MinMemory     string `placeholder:"SIZE" help:"Free memory a GPU needs for jobs without gpu_memory; a bare number is MiB (8000MiB)."`
-	MaxUtil       string `placeholder:"PERCENT" help:"Highest utilization of a GPU on which a job starts (30)."`
+	MinMemory     string `placeholder:"SIZE" help:"Free memory required on each GPU for jobs without gpu_memory; a bare number is MiB (8000MiB)."`
+	MaxUtil       string `placeholder:"PERCENT" help:"Start jobs only on GPUs whose utilization is at most PERCENT (30)."`
 	Poll          string `placeholder:"TIME" help:"How often to read the GPUs while jobs wait; a bare number is seconds (5s)."`
 	MaxWait       string `placeholder:"TIME" help:"Give up when a ready job has waited this long for a GPU (0, never)."`
 	WorkDir       string `placeholder:"DIR" help:"Folder in which jobs run (the file's folder)."`
@@ -100,7 +100,7 @@ type settingsFlags struct {
 	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (allow)."`
 	Pick          string `placeholder:"POLICY" help:"Choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin (most-free)."`
 	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first, longest-first (file)."`
-	ShuffleSeed   string `placeholder:"N" help:"Seed of the shuffle; an earlier run printed its own (random)."`
+	ShuffleSeed   string `placeholder:"N" help:"Seed of the shuffle, as printed by an earlier run (random)."`
 	Patience      string `placeholder:"TIME" help:"How long smaller jobs may overtake the first waiting job (10m)."`
 	Grace         string `placeholder:"TIME" help:"Time between SIGTERM and SIGKILL (10s)."`
 	FailFast      bool   `negatable:"" help:"Stop everything at the first failure (no)."`
@@ -111,7 +111,7 @@ type settingsFlags struct {
 	Pools         string `placeholder:"NAME=N" help:"How many jobs may use a resource at once, e.g. disk=4,net=2."`
 	Engine        string `placeholder:"NAME" help:"Where jobs run: local (this host), slurm or sge (local)."`
 	Cluster       string `placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
-	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code, so that you can keep editing it (no)."`
+	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code, so that you can keep editing the original (no)."`
 	Learn         bool   `negatable:"" help:"Learn the memory and time of jobs from earlier runs (yes)."`
 }
 
@@ -216,13 +216,13 @@ func shownCommands() (names []string) {
 	return names
 }
 
-// newParser returns the parser for a command line. It reads the flags only of commands whose names
-// are among words, because reading all would double the start time. Without such a command, and for
-// internal commands such as __complete, it reads all.
+// newParser returns the parser for a command line. It reads only the flags of the default command
+// and of commands whose names are among words, because reading all would double the start time.
+// Without words, and for internal commands such as __complete, it reads all.
 func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 	options := []kong.Option{
 		kong.Name("gpurun"),
-		kong.Description("Runs the jobs in a file on the GPUs of a shared machine. For a command, or a key of a job file: gpurun help TOPIC."),
+		kong.Description("Runs the jobs in a file on the GPUs of a shared machine. For help on a command or job file key: gpurun help TOPIC."),
 		kong.NoDefaultHelp(),
 		kong.Writers(a.out, a.Err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110, NoExpandSubcommands: true}),

@@ -33,7 +33,7 @@ func (a *app) tour() {
 			break
 		}
 	}
-	fmt.Fprintln(a.Err, "All commands: gpurun --help. A command, or a key of a job file: gpurun help TOPIC.")
+	fmt.Fprintln(a.Err, "All commands: gpurun --help. Help on a command or job file key: gpurun help TOPIC.")
 }
 
 // topic returns what the first reference page that covers word says about it: its table rows, and

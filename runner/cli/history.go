@@ -17,7 +17,7 @@ import (
 
 type historyCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string  `arg:"" optional:"" name:"job" help:"Show the attempts of these jobs, by name or glob (a summary of each run)."`
+	Jobs      []string  `arg:"" optional:"" name:"job" help:"Jobs or globs whose attempts to show; without any, a summary of each run."`
 	Since     *timeFlag `placeholder:"TIME" help:"Show only what ended within this time, e.g. 12h or 2d."`
 	JSON      bool      `name:"json" help:"Print JSON."`
 }
@@ -125,7 +125,7 @@ func lossWords(l *schema.Loss) string {
 	return "others"
 }
 
-// jobWords lists at most most job names, and counts the rest of all.
+// jobWords lists at most most job names, and counts the rest. all is their total number.
 func jobWords(names []string, most, all int) string {
 	s := strings.Join(names[:min(len(names), most)], ", ")
 	if all > most {

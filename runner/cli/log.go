@@ -188,8 +188,8 @@ func (c *logCmd) matching(logs []jobLog, ref *batches.Ref) ([]jobLog, error) {
 	return out, nil
 }
 
-// noLog returns a failure for a name without a log, which depends on whether a job of that name
-// exists.
+// noLog returns a failure for a name without a log. Its text depends on whether a job has that
+// name.
 func noLog(glob string, known []string, ref *batches.Ref) error {
 	if ref.Batch != nil {
 		if _, err := batches.Match(ref.Batch, []string{glob}); err == nil {

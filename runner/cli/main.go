@@ -135,7 +135,7 @@ func (a *app) main(args []string) int {
 
 // badArguments returns kong's error with a hint about the help.
 func (a *app) badArguments(err error) error {
-	hint := "gpurun --help lists the commands and their flags"
+	hint := "gpurun --help lists the commands, gpurun COMMAND --help their flags"
 	var pe *kong.ParseError
 	if errors.As(err, &pe) && pe.Context != nil {
 		if cmd := pe.Context.Selected(); cmd != nil && cmd.Type == kong.CommandNode {

@@ -175,7 +175,7 @@ func (m *page) command(cmd *kong.Node, groups map[string][]*kong.Flag) {
 	m.flags(own)
 	if len(also) > 0 {
 		m.line(".PP")
-		m.text("Also the flags of " + strings.Join(also, " and ") + ".")
+		m.text("For more flags, see " + strings.Join(also, " and ") + ".")
 	}
 }
 

@@ -22,11 +22,11 @@ import (
 
 type mcpCmd struct {
 	Root  []string `sep:"none" placeholder:"DIR" help:"Show the client only files below DIR (repeatable; current folder)."`
-	Allow []string `placeholder:"control,run" help:"Also allow stopping and retrying jobs (control), or starting and adding them (run)."`
+	Allow []string `placeholder:"control|run" help:"Also allow stopping and retrying jobs (control), or starting and adding them (run)."`
 }
 
 func (mcpCmd) Help() string {
-	return `Clients start it themselves; without --allow they can only read, and only below --root.
+	return `Clients start this command themselves; without --allow they can only read, and only below --root.
 
 Examples:
 

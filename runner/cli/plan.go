@@ -49,7 +49,7 @@ type planning struct {
 	warnings []string  // from the ledgers
 	pool     *gpu.Pool // nil until the GPUs have been read
 	seen     gpu.Observation
-	unread   error         // why they could not be read
+	unread   error         // why the GPUs could not be read
 	there    []*submission // requests to the cluster, if there is one
 }
 

@@ -30,7 +30,7 @@ func (s *shownRun) recordGPUs(r *session.Run) *report.Recorder {
 type reportCmd struct {
 	Path   string `arg:"" optional:"" name:"file" help:"Job file (the one running in this folder, or the last that ran here)."`
 	File   string `placeholder:"FILE" help:"The same as the file argument."`
-	Output string `short:"o" placeholder:"FILE" help:"Where to write it; - for standard output (NAME-report.html)."`
+	Output string `short:"o" placeholder:"FILE" help:"Where to write the report; - for standard output (NAME-report.html)."`
 	JSON   bool   `name:"json" help:"Print the data as JSON instead."`
 
 	runFlag `embed:""`
@@ -68,7 +68,7 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	}
 	if err := disk.Replace(name, page.Bytes()); err != nil {
-		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("cannot write %s: %v", name, err), Err: err, Hint: "choose another with -o FILE"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("cannot write %s: %v", name, err), Err: err, Hint: "choose another file with -o"}
 	}
 	_, err = fmt.Fprintf(a.out, "%s (%s)\n", name, gpu.Bytes(page.Len()))
 	return err
@@ -91,7 +91,7 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	k.Status = ref.Status()
 	p := ref.RunLog()
 	k.Runs, k.Secrets, k.Readings = p.Rows(time.Time{}), p.Secrets, ref.Readings()
-	now, last := time.Now(), map[string]state.Phase{} // by job: phase of the last attempt
+	now, last := time.Now(), map[string]state.Phase{} // by uni_id of a job's last attempt
 	for i := range k.Status.Jobs {
 		if a := k.Status.Jobs[i].Attempt; a != nil && a.UniID != nil {
 			last[*a.UniID] = k.Status.Jobs[i].State

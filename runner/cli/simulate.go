@@ -76,7 +76,7 @@ func (p *planning) printExpected(w io.Writer) {
 		sum += e.takes * time.Duration(p.batch.Jobs[id].Spec.Request.Min)
 	}
 	if known > 0 {
-		fmt.Fprintf(w, "about %.2f GPU hours, estimated from runs similar to %d of them; plan --simulate shows when each would run\n", sum.Hours(), known)
+		fmt.Fprintf(w, "about %.2f GPU hours, estimated from runs similar to %d of these jobs; plan --simulate shows when each would run\n", sum.Hours(), known)
 	}
 }
 
@@ -96,7 +96,7 @@ func (f *prediction) add(jobs []schema.Job) {
 	}
 }
 
-// forecast simulates the batch with p.Core, which has begun afterward.
+// forecast simulates the batch with p.Core, which it modifies.
 func (p *planning) forecast() (*prediction, error) {
 	if p.unread != nil {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "plan --simulate needs GPUs: " + p.unread.Error(), Hint: "pass --sim 4x24GiB to simulate them"}

@@ -84,7 +84,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	if s.Summary != nil {
 		s.printLists(w, width)
 		if len(s.Earlier) > 0 {
-			printLines(w, terminal.Names(fmt.Sprintf("%d failed before that run", len(s.Earlier)), s.Earlier, width, linesOfNames))
+			printLines(w, terminal.Names(fmt.Sprintf("%d failed before the last run", len(s.Earlier)), s.Earlier, width, linesOfNames))
 		}
 		fmt.Fprintf(w, "\n%s\n", s.Summary.Head)
 		for line := range strings.Lines(s.Summary.Text) {
@@ -128,7 +128,7 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 			head += ": " + terminal.CleanText(reason)
 		}
 		if at := first[reason]; at != nil {
-			head += "; expected to start at " + batches.UntilTime(s.Now, *at)
+			head += "; first expected start: " + batches.UntilTime(s.Now, *at)
 		}
 		printLines(w, terminal.Names(head, jobs[reason], width, linesOfNames))
 	}

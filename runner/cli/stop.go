@@ -62,7 +62,7 @@ func (c *stopCmd) Run(a *app) error {
 // stopExec stops this user's exec commands of that name, whether they run or wait for GPUs.
 func (a *app) stopExec(name string) error {
 	if session.StopExec(name) == 0 {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "no GPU command of yours is named " + name, Hint: "gpurun gpus and gpurun queue show their names"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "you have no gpurun exec command named " + name, Hint: "gpurun gpus and gpurun queue show their names"}
 	}
 	fmt.Fprintln(a.out, "stopped exec "+name)
 	return nil
@@ -102,7 +102,7 @@ func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named
 	}
 	for _, k := range rep.Kept {
 		if k.Why == runner.StillRuns && len(rep.Done) == 0 {
-			return &batches.Failure{Code: batches.ExitFailed, Text: ref.Name() + ": " + changedLine(k.Jobs, k.Why), Hint: "wait for it to end, or run gpurun stop first"}
+			return &batches.Failure{Code: batches.ExitFailed, Text: ref.Name() + ": " + changedLine(k.Jobs, k.Why), Hint: "wait for running jobs to end, or run gpurun stop first"}
 		}
 		fmt.Fprintln(a.out, ref.Name()+": "+changedLine(k.Jobs, k.Why))
 	}

@@ -67,7 +67,7 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 			fmt.Fprintln(a.out, ref.Name()+": "+changedLine(jobs, map[bool]string{false: "stopped", true: "not stopped"}[left]))
 		}
 	}
-	return silentFailure(ref, last.silent, "then run gpurun stop again")
+	return silentFailure(ref, last.silent, "once their keeper responds, run gpurun stop again")
 }
 
 // chosen returns the selected attempts as indices into open.

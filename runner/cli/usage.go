@@ -27,7 +27,7 @@ type usageCmd struct {
 }
 
 func (usageCmd) Help() string {
-	return `Without FILE, programs started without gpurun and background runs do not count.
+	return `Without FILE, background runs and programs started without gpurun do not count.
 
 Examples:
 

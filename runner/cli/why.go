@@ -17,7 +17,7 @@ type whyCmd struct {
 }
 
 func (whyCmd) Help() string {
-	return `Traces the cause back through the jobs that it needs or waits for.
+	return `Traces the cause back through the jobs that a job needs or waits for.
 
 Examples:
 

@@ -142,7 +142,7 @@ func TestRealExpectedStartIsShown(t *testing.T) {
 	}
 	b.Until("status shows an estimate for the first task only", 3*time.Minute, func() bool {
 		said = b.Run("status")
-		return few(strings.Count(said, "; expected to start at "))
+		return few(strings.Count(said, "; first expected start: "))
 	})
 	out := b.Run("status", "--json")
 	_, at, _ := strings.Cut(out, `"expected": "`)

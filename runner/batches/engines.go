@@ -76,8 +76,8 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 }
 
 // Remains returns a batch with one job for each attempt that a dead run left open, and the kind of
-// engine of the attempt one. It fails if another attempt may still be running on a different engine. It does not use
-// the job file, which may have changed or been removed.
+// engine of the attempt one. It fails if another attempt may still be running on a different
+// engine. It does not use the job file, which may have changed or been removed.
 func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engine.Kind, error) {
 	kind, known := Engines[engineName(one)]
 	if !known {

@@ -78,8 +78,8 @@ func (r *Reader) Lock(paths []string, abandon string) (*disk.State, error) {
 }
 
 // endedElsewhere returns a function that reports whether an attempt that may have run elsewhere is
-// over: its end was recorded, or the cluster job around its run has ended and none of its processes
-// is left.
+// over: its end was recorded, or the cluster job around its run has ended and no process of
+// the attempt is left.
 func endedElsewhere() func(run state.Fact, dir, uniID string) (recorded, cut bool) {
 	gone, look := map[string]bool{"": false}, Looker()
 	return func(run state.Fact, dir, uniID string) (recorded, cut bool) {

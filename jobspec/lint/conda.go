@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// conda warns about conda activate without conda's shell function, which startup files define but a
-// job's shell does not read.
+// conda warns about conda activate without conda's shell function. Startup files define the
+// function, but a job's shell does not read them.
 func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
 	if len(args) == 0 || args[0].prefix != "activate" || l.hooked || l.job.Conda == "" || l.funcs[name] != nil {
 		return

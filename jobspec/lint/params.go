@@ -13,9 +13,9 @@ import (
 // repeatNames are names of parameters that only number repetitions.
 var repeatNames = []string{"run", "rep", "trial", "worker", "i"}
 
-// unused reports parameters that change only the names of jobs. If other parameters distinguish the
-// jobs with its values, a parameter may be a label: unused only warns, and not even that if a name
-// or path contains the parameter. Parameters in defaults need not be used by every job.
+// unused reports parameters that change only the names of jobs. A parameter may be a label if other
+// parameters distinguish the jobs anyway. unused then only warns, and stays silent if a name or path
+// contains the parameter. Parameters in defaults need not be used by every job.
 func (j *jobChecker) unused() {
 	m := j.Matrix
 	if len(m.Always)+len(m.Partial) == 0 || j.allows(j.Job.Job, Unused) {

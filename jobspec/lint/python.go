@@ -35,7 +35,7 @@ func (l *linter) pythonLine(line string, n int) {
 	if m := pyDevice.FindStringSubmatch(line); m != nil {
 		index := m[1] + m[2]
 		if most := largest([]string{index}); l.job.GPUs >= 0 && most >= l.job.GPUs {
-			found(m[0], "%s is out of range: the job has %d GPUs, numbered from 0", m[0], l.job.GPUs)
+			found(m[0], "%s is out of range: a job with gpus: %d numbers its GPUs from 0", m[0], l.job.GPUs)
 		}
 	}
 }

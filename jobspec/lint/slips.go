@@ -43,7 +43,7 @@ func CommandSlips(src *source.Source, n, env *yaml.Node, params []string) {
 			continue
 		}
 		if i > 0 && optionLine.MatchString(strings.TrimSpace(c.Value)) {
-			src.Warning(c.Line, c.Column, "append it to its command", "%q runs as a separate command", source.Clip(c.Value))
+			src.Warning(c.Line, c.Column, "append it to the previous command", "%q runs as a separate command", source.Clip(c.Value))
 		}
 		unfinishedLines(src, c)
 		commentSlip(src, c)

@@ -171,8 +171,8 @@ func kinds(row []cell) string {
 	return s
 }
 
-// optional makes words that only some commands of a program have a parameter, flags, so that the
-// program's jobs can share an entry. It returns the rows unchanged if they differ elsewhere.
+// optional turns words that only some commands of a program have into a parameter, flags, so that
+// the program's jobs can share an entry. It returns the rows unchanged if they differ elsewhere.
 func optional(rows [][]cell) [][]cell {
 	row, least := rows[0], len(rows[0])
 	begin, end := least, least // lengths of what all rows begin and end with

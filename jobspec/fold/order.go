@@ -12,7 +12,7 @@ import (
 type Command struct {
 	Job
 	Began, Ended []int  // per capture; Began is -1 if the command is not in it
-	Waits        string // the batch job that started it, if that was told to wait for others
+	Waits        string // the batch job that started it, if that job was told to wait for others
 }
 
 // before reports whether b waited for a in every capture, in whatever order commands ended.
@@ -69,8 +69,8 @@ func (r round) job() (j Job, ok bool) {
 	return j, true
 }
 
-// chains returns runs of commands in which each waited for the previous one, and for everything
-// that one waited for.
+// chains returns runs of commands in which each waited for the previous one, and for everything that
+// the previous one waited for.
 func chains(list []*Command) (out []round) {
 	done, later := make([]int, len(list)), make([]int, len(list)) // number of commands before and after each
 	for i, a := range list {
@@ -132,16 +132,16 @@ func rounds(list []*Command) (out []round) {
 }
 
 // A turn is one of several groups of commands of the same programs, which run one after another. The
-// zero turn is none.
+// zero turn means that there are no such groups.
 type turn struct{ loop, n int }
 
 // turns finds loops whose body has commands that wait for others, such as train & train & wait; eval,
 // and returns the turn of each round.
 func turns(rs []round) []turn {
-	phases, least := [][]int{}, len(rs) // rounds between the points where the launcher waited for all before
+	phases, least := [][]int{}, len(rs) // rounds between the points where the launcher waited for all earlier ones
 	names := []string{}                 // programs of each phase
 	for i, r := range slices.Backward(rs) {
-		n := 0 // rounds before the first for which r did not wait
+		n := 0 // rounds before the first one that r did not wait for
 		for n < i && rs[n].before(r) {
 			n++
 		}
@@ -272,10 +272,10 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	return entries, warnings
 }
 
-// waits returns how many pairs of jobs of two entries waited, and which entries lead to others,
-// directly or indirectly. Entries are tangled if one waits for itself, or only some of its jobs wait
-// for another. Jobs in the same queue need not wait for each other, nor do jobs of the
-// same programs or of different turns, unless a batch system was told so.
+// waits returns, for two entries, how many pairs of their jobs waited, and whether one leads to the
+// other, directly or indirectly. Entries are tangled if one waits for itself, or if only some of its
+// jobs wait for another. Jobs in the same queue need not wait for each other, nor do jobs of the
+// same programs or of different turns, unless a batch system was told to make them wait.
 func waits(entries []Entry, waited func(i, k int) bool) (after [][]int, leads [][]bool, tangled bool) {
 	n := len(entries)
 	for y, b := range entries {

@@ -202,7 +202,7 @@ func aligned(values []string, piece *regexp.Regexp) (rows [][]string) {
 }
 
 // split divides texts with the same separators into pieces. New pieces that depend on each other
-// stay one piece; with whole, all do.
+// stay one piece. If whole is set, all new pieces stay one.
 func (f *folding) split(values []string, whole bool) (pieces [][]string) {
 	ext, short := extension().FindString(values[0]), make([]string, f.n)
 	if slices.ContainsFunc(values, func(v string) bool { return !strings.HasSuffix(v, ext) }) {
@@ -327,7 +327,7 @@ func (f *folding) columns(rows [][]cell) {
 // label matches a value that can be part of a job's name.
 var label = source.Regexp(`^[A-Za-z0-9+=@,_.-]{1,40}$`)
 
-// name appends what distinguishes an entry's jobs to its name. If the values of a set cannot be
+// name extends the entry's name with what distinguishes its jobs. If the values of a set cannot be
 // used in a name, its rows are numbered.
 func (f *folding) name(e *Entry) {
 	for s, set := range e.params {
@@ -364,7 +364,7 @@ func fields(text string, cols []*column, r int) string {
 }
 
 // matching returns a glob with parameters that matches, for each job of the entry, the names of the
-// jobs of another for which it waited; "" if there is none.
+// jobs of other that it waited for; "" if there is none.
 func (e *Entry) matching(other *Entry, waited func(i, k int) bool) string {
 	f, glob := &folding{n: len(e.Jobs), cols: e.rows}, other.Name
 	for _, c := range other.rows {

@@ -47,9 +47,8 @@ func yamlText(p Value, quote byte) string {
 	return quoted(p.Text)
 }
 
-// withoutZeros turns a zero-padded whole number such as 010 into the decimal number that commands
-// and ranges take it for, 10. Some YAML parsers read it as 8, and 08 as text or 8.0. No YAML 1.1
-// parser supports 0o17.
+// withoutZeros turns a zero-padded whole number such as 010 into 10, as commands and ranges read it.
+// Some YAML parsers read 010 as 8, and 08 as text or 8.0. No YAML 1.1 parser supports 0o17.
 func withoutZeros(p Value) Value {
 	if p.Tag != "!!int" && p.Tag != "!!float" {
 		return p
@@ -63,7 +62,7 @@ func withoutZeros(p Value) Value {
 }
 
 // yamlFloat spells a float so that YAML 1.1 also reads it as one: there, 1e-5 is text, because it
-// lacks a point and a sign after the e.
+// lacks a point, and so is 1.0e5, because it lacks a sign after the e.
 func yamlFloat(s string) string {
 	m := floatText.FindStringSubmatch(s)
 	if m == nil {

@@ -83,7 +83,7 @@ func (r *matrixReader) nestValues(sc Scope, values []*Param) {
 }
 
 // circles refuses parameters defined in terms of themselves, and records which of the job's
-// variables every other parameter contains.
+// variables each of the others contains.
 func (r *matrixReader) circles() {
 	c := &circleFinder{m: &r.m, size: map[string]int{}}
 	c.m.Reach = map[string]VarSet{}

@@ -113,8 +113,8 @@ func (r *matrixReader) declare(k *yaml.Node) bool {
 	return r.declares(k.Value, k, r.Source, k.Line, k.Column)
 }
 
-// declares records the name of a new parameter that the node at defines. It reports an invalid name
-// at line and col of s.
+// declares records the name of a new parameter, which is defined by the node at. It reports an
+// invalid name at line and col of s.
 func (r *matrixReader) declares(name string, at *yaml.Node, s *source.Source, line, col int) bool {
 	env := ParamEnv(name)
 	fail := func(hint, format string, args ...any) bool {

@@ -48,8 +48,7 @@ func (sc *Scope) words(s string, f func(from, to int, word string, escaped bool,
 	}
 }
 
-// parse parses s. It returns words that look like variables but are not in left, and refused words
-// in bad.
+// parse parses s. left are words that look like variables but are not; bad are refused words.
 func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
 	t = &Text{Raw: s}
 	from := 0

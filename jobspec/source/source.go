@@ -141,8 +141,8 @@ func (s *Source) Line(n int) string {
 	return string(s.Data[from:to])
 }
 
-// Find returns the position of text at or within 200 lines after a position, or that position if it
-// does not find the text.
+// Find searches 200 lines for text, beginning at a position. It returns the position of the text, or
+// the given position if the text is not there.
 func (s *Source) Find(line, col int, text string) (int, int) {
 	for n := line; n < line+200 && n > 0; n++ {
 		l := s.Line(n)

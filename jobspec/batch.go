@@ -85,8 +85,8 @@ func ServiceOf(url string) (service, address string, err error) { return setting
 // Labels returns a unique name for each target, free of secrets.
 func Labels(all []Notify) []string { return settings.Labels(all) }
 
-// Targets returns all, the run's own targets, followed by the targets that only jobs set. Those get
-// no run events.
+// Targets appends to all, the run's own targets, the targets that only jobs set. The appended
+// targets get no run events.
 func (b *Batch) Targets(all []Notify) []Notify {
 	for i := range b.Jobs {
 		for _, n := range b.Jobs[i].Spec.Notify {
@@ -167,8 +167,8 @@ func defaultMost(devs []gpu.Device) gpu.Bytes {
 	return 1 << 60
 }
 
-// CheckDevices reports jobs that the devices in pool can never run, or not for their whole timeout.
-// It checks only the jobs selected by wanted; nil selects all.
+// CheckDevices reports jobs that the devices in pool can never run, and jobs whose timeout is longer
+// than the host allows. It checks only the jobs selected by wanted; nil selects all.
 func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem {
 	devs := pool.Devices()
 	return b.judge(wanted, func(s *Spec) (why, hint string) {

@@ -1,9 +1,9 @@
 package jobspec
 
 // findCycles searches n jobs for cycles. needs returns the jobs that a job waits for. A slice
-// shared by many jobs is a node of its own, so the time is linear in the memory of the slices, not
-// in the number of pairs. before returns the previous job in the same queue, or -1. findCycles
-// calls tell for each cycle until tell returns false.
+// shared by many jobs is a node of its own, so the time is linear in the total length of the slices,
+// not in the number of pairs of jobs. before returns the previous job in the same queue, or -1.
+// findCycles calls tell for each cycle until tell returns false.
 func findCycles(n int, needs func(id int32) []int32, before func(id int32) int32, tell func(jobs []int32) bool) {
 	s := &cycleSearch{n: int32(n), needs: needs, before: before, sets: map[*int32]int32{}, state: make([]visitState, n)}
 	for id := range s.n {
@@ -62,7 +62,7 @@ func (s *cycleSearch) walk(start int32, tell func([]int32) bool) bool {
 	return true
 }
 
-// cycle returns the jobs on a path from the node to onward, which wait for each other.
+// cycle returns the jobs on path, starting at node to. They wait for each other.
 func (s *cycleSearch) cycle(path []pathStep, to int32) (jobs []int32) {
 	from := len(path) - 1
 	for path[from].at != to {

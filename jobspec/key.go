@@ -170,9 +170,9 @@ func withoutNumbers(s string) string {
 	return out.String()
 }
 
-// SeedGroup returns a hash shared by jobs that differ only in their seeds, so that one predicts the
-// time and memory of the others. It covers the template with its numbers, and the parameters, args
-// and config changes as written, except for seeds.
+// SeedGroup returns a hash shared by jobs that differ only in their seeds, so that one job predicts
+// the time and memory of the others. It covers the template with its numbers, and the parameters,
+// args and config changes as written, except for seeds.
 func (j *Job) SeedGroup() uint64 {
 	return j.written(func(name, value string) (string, bool) {
 		return seed.ReplaceAllString(value, "$1#"), !strings.Contains(strings.ToLower(name), "seed")

@@ -99,7 +99,7 @@ var JobKeys = []JobKey{
 	single("timeout.signal", parseSignal, func(s *Spec) *string { return &s.AtTimeout.Signal }),
 	single("timeout.grace", source.ParseDuration, func(s *Spec) *time.Duration { return &s.AtTimeout.Grace }),
 	single("stall", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }).or().
-		lost("", "write stall: {output: 30m}, or set timeout: on a cluster, gpurun sees only the job's output",
+		lost("", "write stall: {output: 30m}, or set a timeout, because on a cluster gpurun sees only the job's output",
 			func(j *Job, _ *settings.Settings) bool { return j.Spec.Stall.After > 0 }),
 	single("stall.after", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
 	single("stall.output", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),

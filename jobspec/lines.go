@@ -178,7 +178,7 @@ func shortened(slug string) string {
 // adds those of the other long lines. apart is false for a list named by a version that did not
 // keep names: its lines are named after their beginnings and ends.
 func nameDistinctly(list []commandLine, names map[string]string, apart bool) {
-	have := map[[2]string]int{} // number of lines with this first word that contain this word
+	have := map[[2]string]int{} // number of lines, by first word and by a word in the line
 	for _, l := range list {
 		words := strings.Fields(l.Text)
 		first := words[0]

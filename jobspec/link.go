@@ -96,8 +96,8 @@ type needSet struct {
 	told bool
 }
 
-// needs resolves a job's needs. A pattern never matches the job itself. But two jobs that both have
-// and match the same list wait for each other, which is an error.
+// needs resolves a job's needs. A pattern never matches the job itself. But two jobs that need the
+// same list, and that both match it, wait for each other, which is an error.
 func (g *grapher) needs(j *Job, v *expand.Values) []int32 {
 	set := g.set(j, v)
 	at, self := slices.BinarySearch(set.ids, int32(j.ID))

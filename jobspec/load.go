@@ -155,7 +155,7 @@ func (l *loader) configUse() {
 		l.out.Add(Problem{File: l.opts.Config, Text: err.Error()})
 		return
 	}
-	l.out.Add(Problem{File: "--config", Text: "works only with block files, but " + l.files[0].src.Path + " is not a block file", Hint: "put them under settings in the job file, or use flags"})
+	l.out.Add(Problem{File: "--config", Text: "works only with block files, but " + l.files[0].src.Path + " is not a block file", Hint: "write the settings in the job file, or use flags"})
 }
 
 // placeWorkDir sets the file's work dir. A path from a flag is relative to the current folder,

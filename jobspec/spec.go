@@ -144,7 +144,7 @@ func (p *proto) build(v *expand.Values) *Spec {
 	return &d.Spec
 }
 
-// finish fills in what the job does not set from the batch's settings, and checks the result.
+// finish takes what the job does not set from the batch's settings, and checks the result.
 func (p *proto) finish(d *draft) {
 	s := p.file.settings
 	if d.Grace = s.Grace; d.given["timeout.grace"] == nil {

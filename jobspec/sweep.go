@@ -227,7 +227,7 @@ func (c *sweepConverter) value(k *yaml.Node, path string, v *yaml.Node, quote st
 	return name
 }
 
-// draw returns the draw for a parameter of sample or, in a grid, its range.
+// draw returns the distribution of a parameter of sample or, in a grid, its range.
 func (c *sweepConverter) draw(k, v *yaml.Node) string {
 	var err error
 	number := func(key string, f float64) float64 {

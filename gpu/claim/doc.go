@@ -38,13 +38,14 @@
 //     the offer. An offer ends when its run has claimed the device (even if the offering run is
 //     stopped), when that run wants no more devices, or after the host's courtesy period. Only the
 //     last case skips the run's user, and not if a rival's claim was in the way. The device is then
-//     dealt again, for 30 s in all. A run that ignored an offer comes after its user's other runs.
+//     dealt again, until the hand-over has lasted 30 s. A run that ignored an offer comes after its
+//     user's other runs.
 //   - Any other run that claims a device during a hand-over finds the old claim and withdraws. So,
 //     unlike in a race between equals, the next attempt's claim does not yield to such a rival. It
 //     waits up to 2 s for the rivals it saw to withdraw, and the old claim stays until then. A
-//     claim is changed by overwriting it in place, because with a new name, a reader could miss
-//     both. For the same reason, the pool ignores other claims on a device until it is yielded
-//     (gpu.Pool.Yield).
+//     claim is changed by overwriting its file in place, because if a new file replaced it, a
+//     reader could miss both. For the same reason, the pool ignores other claims on a device until
+//     it is yielded (gpu.Pool.Yield).
 //   - Wishes. What a run waits for is a file next to the claims, <run>.wish, locked by the runner
 //     (gpu.Wish, at most 8 requests). It exists while a job waits for a GPU, or for cores or memory
 //     that others hold. It also lists the cores and memory of the run's jobs without GPUs, because
@@ -52,7 +53,7 @@
 //     (gpu/round.go); scheduling.md explains it for users.
 //   - Gathering. A gathering claim belongs to no attempt (gpu.Grant.Gathering) and covers one GPU.
 //     It is made through the keeper like any other (Gather, Gathered, Ungather). The wish shows
-//     that its run gathers (gathers), so that runs that release a GPU offer it one by one. Readers
+//     that its run gathers (gathers), so that other runs offer it each GPU they release. Readers
 //     keep such claims separate (gathers of a device in the pool) and determine by their own clock
 //     how long they count, for each user (gpu/gather.go). Grant.Since orders claims in the same way
 //     for all runs. A claim also lists the cores and host memory that its attempt has reserved, and
@@ -103,8 +104,8 @@
 //     attempts, each until no reading in progress can have seen its claim. A gpurun inside a job
 //     ignores that job's claim.
 //   - The claim of gpurun exec is also held by a keeper, which launches nothing. It receives the
-//     command's PID. If gpurun exec is killed, it keeps the claim for as long as the command
-//     lives.
+//     command's PID. If gpurun exec is killed, the keeper holds the claim for as long as the
+//     command lives.
 //   - Simulated GPUs given inline are private and not claimed. Those in a file are identified by
 //     its path, so that runs can share them.
 //

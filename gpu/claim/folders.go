@@ -39,7 +39,7 @@ type folderListing struct {
 	warnings []string
 }
 
-// listings are the listings of this process by path. Any user can create many names.
+// listings caches listings by path, because any user can create many names.
 var (
 	listings sync.Map
 	turns    sync.Mutex // one root at a time, so that the next reader finds it listed

@@ -30,7 +30,7 @@ func (h *Holder) HandOver(uniID string) {
 	}
 }
 
-// Offer offers some devices of a claim whose attempt has ended to a run. Until the devices are
+// Offer offers a run some devices of a claim whose attempt has ended. Until the devices are
 // released, only that run may claim them in addition to this claim.
 func (h *Holder) Offer(uniID string, ids []gpu.UUID, to string) {
 	h.mu.Lock()

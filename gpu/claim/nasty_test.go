@@ -89,7 +89,7 @@ var nasty = map[string]struct {
 	"for another uid": {func(t *testing.T, root, dir string) {
 		garbage(t, filepath.Join(dir, "a.claim"),
 			fmt.Sprintf(`{"version":1,"uid":%d,"pid":%d,"uni_id":"u","devices":[{"uuid":"GPU-0"}]}`, alice, os.Getpid()))
-	}, "a.claim: it claims for uid 61002 but belongs to uid 61001"},
+	}, "a.claim: it names uid 61002 but belongs to uid 61001"},
 	"for another user's process": {func(t *testing.T, root, dir string) {
 		me := self()
 		garbage(t, filepath.Join(dir, "a.claim"),

@@ -76,7 +76,7 @@ func open[T record](d *os.File, name string, uid int, parse func([]byte) (T, err
 		return r, err
 	}
 	if claimed := r.maker().UID; claimed != uid {
-		return r, fmt.Errorf("it claims for uid %d but belongs to uid %d", claimed, uid)
+		return r, fmt.Errorf("it names uid %d but belongs to uid %d", claimed, uid)
 	}
 	return r, r.maker().exists()
 }

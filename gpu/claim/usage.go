@@ -141,7 +141,7 @@ func (u *Usage) count(s gpu.Spent, now time.Time) {
 	}
 	slices.SortStableFunc(u.Users, func(a, b UserUsage) int { return cmp.Compare(rank(&a), rank(&b)) })
 	u.Users = u.Users[:min(len(u.Users), maxUsers)]
-	for i := range u.Users { // drop users until the record fits in a file
+	for i := range u.Users { // shorter numbers keep the file small
 		x := &u.Users[i]
 		x.Seconds = math.Round(x.Seconds*1000) / 1000
 		for k := range x.Days {

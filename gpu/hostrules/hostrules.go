@@ -49,7 +49,7 @@ func NewReader(at Place) *Reader {
 	return &Reader{place: at, zone: zone(), ids: &identities{}}
 }
 
-// zone returns the time zone of the host, because TZ belongs to the user.
+// zone returns the time zone of the host. It ignores TZ, which users can set.
 func zone() *time.Location {
 	data, err := os.ReadFile("/etc/localtime")
 	if err == nil {
@@ -60,8 +60,8 @@ func zone() *time.Location {
 	return time.UTC
 }
 
-// Read returns the rules, with entries resolved for users and for those of earlier calls. It also
-// returns warnings, each once for a version of the file.
+// Read returns the rules, with entries resolved for users and for the users of earlier calls. It also
+// returns warnings, each once per version of the file.
 func (r *Reader) Read(users ...int) (*gpu.HostRules, []string) {
 	var warnings []string
 	if s := r.stamps(); !r.read || s != r.stamp {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childMemory bounds the child's memory. Otherwise a driver that always reports more processes than
-// fit in the buffer would exhaust it.
+// childMemory bounds the child's memory. Otherwise, a driver that always reports more processes than
+// fit in the buffer would exhaust the host's.
 const childMemory = 1 << 30
 
 // ChildMain runs the child process; args are the arguments after __probe. It answers questions from

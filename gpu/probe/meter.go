@@ -24,9 +24,8 @@ type Metered struct {
 	Processes []gpu.Process
 }
 
-// A Meter reads the memory of all visible GPUs. It is for processes that rarely read it, on cluster
-// nodes whose GPUs have no other users. It uses NVML, or nvidia-smi if this program cannot load
-// NVML.
+// A Meter reads the memory of all visible GPUs. It is for occasional readings on cluster nodes whose
+// GPUs have no other users. It uses NVML, or nvidia-smi if this program cannot load NVML.
 type Meter struct {
 	prober Prober // nil for nvidia-smi
 }

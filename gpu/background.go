@@ -10,7 +10,7 @@ import (
 // A background run uses only devices that no foreground run wants, and releases them on demand. All
 // runs use the same data to compute which background job must stop: the most recently started one
 // whose devices would help the first foreground wish that free devices cannot satisfy. Until that
-// job has ended, no other job must stop.
+// job has ended, no other job has to stop.
 
 // stopWithin is how long a job may take to stop. After that, the next job must stop too, since the
 // first one's run may hang.

@@ -216,8 +216,8 @@ func (d *device) preference(now time.Duration) int {
 	return 0
 }
 
-// within removes devices from the end that exceed the run's limit on devices, or the user's limit
-// on the host.
+// within removes devices that exceed the run's limit on devices, or the user's limit on the host,
+// last ones first.
 func (p *Pool) within(now time.Duration, devs []*device) []*device {
 	room := p.limit() - p.held()
 	quota, _ := p.quota(now)
@@ -241,7 +241,7 @@ func (p *Pool) held() int { return p.count(func(d *device) bool { return len(d.h
 
 func (p *Pool) count(is func(d *device) bool) int { return len(p.filter(is)) }
 
-// filter returns the devices for which is returns true, in PCI order.
+// filter returns the devices that satisfy is, in PCI order.
 func (p *Pool) filter(is func(d *device) bool) []*device {
 	return slices.DeleteFunc(slices.Clone(p.devs), func(d *device) bool { return !is(d) })
 }

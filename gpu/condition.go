@@ -128,7 +128,7 @@ const (
 	LongestQuarantine = 24 * time.Hour
 )
 
-// Again returns a quarantine that begins now. The first one lasts an hour, and each one lasts twice
+// Again returns a quarantine that begins now. The first one lasts an hour. Each later one lasts twice
 // as long as q, the previous one, up to LongestQuarantine.
 func (q Quarantine) Again(boot time.Duration, wall time.Time) Quarantine {
 	lasts := min(firstQuarantine<<min(q.Times, 10), LongestQuarantine)
@@ -145,7 +145,7 @@ func (q *Quarantine) words() string {
 type Health struct {
 	Uncorrected int  // uncorrectable ECC errors since the driver was loaded; -1 if unknown, as on consumer cards
 	Remap       bool // a memory row will be replaced when the GPU is reset
-	Xid         int  // the latest critical error since the previous reading that is in Signatures; 0 for none
+	Xid         int  // the latest critical error from Signatures since the previous reading; 0 for none
 }
 
 // Quarantine quarantines a device from now on. begun is false if the device already is in

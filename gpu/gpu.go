@@ -159,7 +159,7 @@ type Observation struct {
 	Err         string        // why there is no reading at all (driver gone, reading hung), or ""
 }
 
-// Without returns an observation without the processes for which of returns true.
+// Without returns the observation without the processes that satisfy of.
 func (o *Observation) Without(of func(*Process) bool) Observation {
 	w := *o
 	w.Readings = slices.Clone(o.Readings)

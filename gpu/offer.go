@@ -9,8 +9,7 @@ import (
 // This file handles claims of other runs, and offers: claims with which a run leaves a device to
 // another run.
 
-// claimedBy returns the devices with a claim of another run that counts and for which by returns
-// true.
+// claimedBy returns the devices with a claim of another run that counts and satisfies by.
 func (p *Pool) claimedBy(by func(*Claim) bool) []UUID {
 	return uuids(p.filter(func(d *device) bool {
 		return slices.ContainsFunc(d.claims, func(c Claim) bool { return c.counts() && by(&c) })

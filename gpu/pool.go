@@ -173,7 +173,7 @@ func (p *Pool) gap() time.Duration {
 	return max(15*time.Second, poll*3/2)
 }
 
-// FreshFor is how long a reading is up to date about the processes on a device.
+// FreshFor is how long the process list of a reading counts as up to date.
 const FreshFor = 100 * time.Millisecond
 
 // MayHaveNewcomers returns the devices that may have new processes since their latest reading,
@@ -287,8 +287,8 @@ func (p *Pool) Present(id UUID) (others []Process) {
 	return others
 }
 
-// Unseen returns the memory that was in use on a device, but by no visible process, at its last
-// list; 0 if unknown.
+// Unseen returns the memory that was in use by no visible process when a device's processes were
+// last listed; 0 if unknown.
 func (p *Pool) Unseen(id UUID) Bytes {
 	if d := p.device(id); d != nil && d.listed {
 		return (&Reading{Used: d.listUsed, Processes: d.procs}).Unseen()

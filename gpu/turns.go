@@ -55,7 +55,7 @@ type skip struct {
 	had   []UUID // devices that the user has held since before the skip
 }
 
-// A pendingTurn is a free device that is another user's turn, or a run whose turn it is.
+// A pendingTurn is a free device on which it is another user's turn, or a run whose turn it is.
 type pendingTurn struct {
 	id    UUID
 	run   string
@@ -135,7 +135,7 @@ func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 				next = due
 			}
 		} else if t.pool.rules.Background && !w.Background {
-			t.Skip(now, Turn{Run: w.Run, UID: w.UID}) // no job must stop for a user who ignores offers
+			t.Skip(now, Turn{Run: w.Run, UID: w.UID}) // no job has to stop for a user who ignores offers
 		}
 	}
 	for _, d := range r.drained() {

@@ -73,7 +73,7 @@ type Peak struct {
 }
 
 // idleGap is the maximum gap between two samples of a device that counts as idle in between. A run
-// whose jobs are all running reads it every ten minutes.
+// whose jobs are all running reads its devices every ten minutes.
 const idleGap = 15 * time.Minute
 
 // halved returns how many of these GPU seconds still count after passed.

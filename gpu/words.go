@@ -225,7 +225,7 @@ const (
 	Quarantined Code = "quarantined" // jobs died on it, so it is not used for now
 )
 
-// words describe reasons in sums over a run.
+// words describe codes in summaries of a run.
 var words = map[Code]string{
 	MemoryShort: "too little free memory", Busy: "too busy", Watching: "not watched long enough", Claimed: "jobs of other runs",
 	OthersThere: "processes of other users", Own: "your own processes", Hidden: "memory in use by no visible process",
@@ -234,7 +234,8 @@ var words = map[Code]string{
 	"too_few_gpus": "too few free at the same time", "host_memory": "too little host memory",
 }
 
-// Words describes a code, or a code of another reason to wait, in sums: "too little free memory".
+// Words describes a code, or the code of another reason to wait, for summaries: "too little free
+// memory".
 func (c Code) Words() string { return cmp.Or(words[c], strings.ReplaceAll(string(c), "_", " ")) }
 
 // whose returns the user whose job or process is the reason d is refused, or "" if there is none.

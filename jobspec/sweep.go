@@ -108,7 +108,7 @@ func scalar(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag:
 func (c *sweepConverter) refuse(n *yaml.Node, keys []string) {
 	for k := range source.Each(n) {
 		if !slices.Contains(keys, k.Value) {
-			fix := cmp.Or(map[string]string{"probabilities": "repeat likelier values under values"}[k.Value], "remove it")
+			fix := cmp.Or(map[string]string{"probabilities": "list likelier values more than once"}[k.Value], "remove it")
 			c.Problem(k.Line, k.Column, source.DidYouMean(k.Value, keys, fix), "%s has no equivalent in a job file", k.Value)
 		}
 	}

@@ -161,7 +161,7 @@ func (p *parser) neither(lines []line) {
 	if numberLine.MatchString(first.text) {
 		hint = "end it with the GB of memory the job needs, for example 20"
 	}
-	p.problem(first, hint, "%s a job: expected commands then queue,GB, or queue, commands and GB: %q", where, source.Clip(first.text))
+	p.problem(first, hint, `%s a job: %q (a job is commands and a line "queue,GB", or a queue line, commands and a GB line)`, where, source.Clip(first.text))
 }
 
 // number returns the number on a line. The rest of the line must be a comment, so that no command

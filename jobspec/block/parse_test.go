@@ -30,9 +30,9 @@ func TestBothBlockLayoutsAreParsed(t *testing.T) {
 
 func TestInvalidBlocksAreReported(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
-		{"neither", "ls\npwd\n", `f:1:1: lines 1-2 are not a job: expected commands then queue,GB, or queue, commands and GB: "ls"; end it with a line "queue,GB", for example 1,20`},
-		{"queue only", "1\nls", `f:1:1: lines 1-2 are not a job: expected commands then queue,GB, or queue, commands and GB: "1"; end it with the GB of memory the job needs, for example 20`},
-		{"one line", "\n ls", `f:2:2: line 2 is not a job: expected commands then queue,GB, or queue, commands and GB: "ls"; end it with a line "queue,GB", for example 1,20`},
+		{"neither", "ls\npwd\n", `f:1:1: lines 1-2 are not a job: "ls" (a job is commands and a line "queue,GB", or a queue line, commands and a GB line); end it with a line "queue,GB", for example 1,20`},
+		{"queue only", "1\nls", `f:1:1: lines 1-2 are not a job: "1" (a job is commands and a line "queue,GB", or a queue line, commands and a GB line); end it with the GB of memory the job needs, for example 20`},
+		{"one line", "\n ls", `f:2:2: line 2 is not a job: "ls" (a job is commands and a line "queue,GB", or a queue line, commands and a GB line); end it with a line "queue,GB", for example 1,20`},
 		{"Chinese comma", "ls\n1，20\n", `f:2:1: no ASCII comma in "1，20"; write 1,20`},
 		{"no blank line", "ls\n1,2\npwd\n1,2", `f:2:1: unexpected "1,2" inside a block; add a blank line after it`},
 		{"line after the end", "ls\n1,2\npwd", `f:3:1: unexpected line after "1,2" on line 2, which ends the block; put a blank line before it`},

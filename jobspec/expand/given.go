@@ -23,8 +23,8 @@ type Givens struct {
 	known *[]string // the parameters of all jobs
 }
 
-// ParseGivens parses KEY=VALUE arguments, whose values may be separated by commas. A comma in
-// quotes is part of a value. It reports invalid arguments.
+// ParseGivens parses KEY=VALUE arguments, each with one or more values, separated by commas. A comma
+// in quotes is part of a value. It reports invalid arguments.
 func ParseGivens(texts []string, out *source.Report) Givens {
 	givens := Givens{known: new([]string)}
 	for _, text := range texts {

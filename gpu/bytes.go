@@ -30,8 +30,8 @@ var byteUnits = []struct {
 	{"B", 1},
 }
 
-// ParseBytes parses "8GiB", "8000MiB", "1.5GiB" or the decimal "8GB". It refuses bare numbers,
-// because tools disagree on their unit, negative sizes, and sizes over 1 EiB.
+// ParseBytes parses "8GiB", "8000MiB", "1.5GiB" or the decimal "8GB". It refuses negative sizes, sizes
+// over 1 EiB, and bare numbers, whose unit differs between tools.
 func ParseBytes(s string) (Bytes, error) {
 	s = strings.TrimSpace(s)
 	for _, u := range byteUnits {

@@ -9,7 +9,7 @@ import (
 // Host cores and memory are dealt in the same order as devices, and a user's load is the larger of
 // their shares of the two. There are no offers: each run computes whether enough is left for its
 // job after the runs ahead of it take their requests, and leaves them that much for the courtesy
-// period. Memory is never promised twice. Cores are, for users with less than an equal share: too
+// period. Memory is never promised twice. Cores may be, to users with less than an equal share: too
 // few cores slow jobs down, but do not kill them.
 
 // A hostHolding is the cores and memory held by an attempt, or by all of a run's attempts without

@@ -26,7 +26,7 @@ type HostRules struct {
 	Fairness
 }
 
-// Fairness is the host owner's rules for turns.
+// Fairness holds the host owner's rules for turns.
 type Fairness struct {
 	Schedule Schedule
 	Courtesy time.Duration // how long an offer is valid

@@ -8,8 +8,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A holder may keep a claim whose attempt has ended until its next claim is visible to all
-// (HandOver, Give). The devices stay claimed all the time, so a run that claims them in between
+// When an attempt has ended, its holder may keep the claim until the holder's next claim is visible
+// to all (HandOver, Give). The devices stay claimed all the time, so a run that claims them in between
 // notices and withdraws. The next claim waits for the withdrawal and does not withdraw itself. A
 // run that does not withdraw has not seen the claim, and the usual rules apply.
 

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrNoPlace means that no job can be appended to a file, because it does not end with a jobs list
-// that has each "-" on a line of its own.
+// in block style.
 var ErrNoPlace = errors.New("jobs is not the last list in the file")
 
 // An AlreadyThere error reports that the file already has the job.

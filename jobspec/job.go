@@ -11,14 +11,14 @@
 //
 // # Adding a dialect
 //
-// Define a dialect in jobspec/dialect.go, with functions that recognize a file and read the file,
-// its settings and its jobs, and a style with the defaults of its jobs. Make dialectOf try it, and
-// add its name to Formats and to --format (runner/cli/grammar.go). Put the four functions into a
-// file of their own, like plain.go: reading fills in a fileJobs (load.go), and each job becomes a
-// proto (proto.go), which expand (expand.go) turns into jobs with names, keys and specs. A parser
-// of more than a few lines is a package of its own that does not use jobs, like jobspec/block, with
-// its allowed imports listed in runner/house_test.go. Describe the dialect in
-// docs/reference/jobfile.md, and add an example to jobs/.
+// Define a dialect in jobspec/dialect.go, with functions that read a file, its settings and its
+// jobs, and a style with the defaults of its jobs. Write a function that recognizes its files, and
+// call it in dialectOf. Add the dialect's name to Formats and to --format (runner/cli/grammar.go).
+// Put the four functions into a file of their own, like plain.go: reading fills in a fileJobs
+// (load.go), and each job becomes a proto (proto.go), which expand (expand.go) turns into jobs with
+// names, keys and specs. A parser of more than a few lines is a package of its own that does not
+// use jobs, like jobspec/block, with its allowed imports listed in runner/house_test.go. Describe
+// the dialect in docs/reference/jobfile.md, and add an example to jobs/.
 package jobspec
 
 import (

@@ -189,9 +189,9 @@ func stepwise(word, from, to, step, name string) (drawer, error) {
 	}, nil
 }
 
-// between returns a drawer for a number between from and to (int, uniform, log), or from a
-// distribution with mean from and deviation to, of the number (normal) or its logarithm
-// (lognormal). Draws are rounded to step, if given.
+// between returns a drawer for a number. For int, uniform and log, the number is between from and to.
+// For normal and lognormal, from and to are the mean and deviation of the number or of its logarithm.
+// Draws are rounded to step, if given.
 func between(word, from, to, step, name string) (drawer, error) {
 	if word == "int" {
 		low, errLow := strconv.ParseInt(from, 10, 64)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A text that matches plainText but not otherValue is text to every YAML parser without quotes,
-// outside of flow style. singleQuoted matches texts that need no escape in single quotes.
+// Outside of flow style, every YAML parser reads an unquoted value as text if it matches plainText but
+// not otherValue. singleQuoted matches texts that need no escape in single quotes.
 var (
 	plainText    = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./=,+@%^~();<>|$&\\ -]*$`)
 	singleQuoted = regexp.MustCompile(`^[ -&(-~]+$`)

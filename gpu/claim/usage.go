@@ -182,8 +182,8 @@ func readUsage(d *os.File, uid int, set string) (*Usage, error) {
 	return parseUsage(b, uid, set, time.Now())
 }
 
-// Account adds the use by a run of this user up to now to the record for a set of devices, below
-// the first root that accepts it.
+// Account adds s, what a run of this user has used until now, to the record for a set of devices. It
+// writes the record below the first root that accepts it.
 func Account(roots []string, set string, s gpu.Spent) error {
 	_, err := inFirst(roots, func(dir *os.File) error {
 		return replace(dir, usageName(set), func() ([]byte, error) {

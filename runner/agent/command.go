@@ -121,7 +121,7 @@ func (s *server) parse(a answer, show listing) map[string]any {
 	return s.sanitize(show.cut(doc)).(map[string]any)
 }
 
-// codes are the names of exit statuses in problems, as in gpurun's own.
+// codes maps exit statuses to the codes of problems, as package cli does.
 var codes = map[int]string{1: "failed", 2: "usage", 4: "state", 70: "internal", 75: "not_yet", 124: "gave_up", 130: "interrupted", 143: "interrupted"}
 
 // failed returns a failed command's problems, or else its output as a problem.

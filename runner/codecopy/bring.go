@@ -82,7 +82,7 @@ func (t *Tree) leadsOut(rel string) bool {
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
-		return []string{fmt.Sprintf("process %d is still using the copy of the code %s: job files there move to the work dir after it ends, in this run or a later one", pid, t.Home())}, false
+		return []string{fmt.Sprintf("process %d is still using the copy of the code %s: files that jobs wrote there move to the work dir after it ends, in this run or a later one", pid, t.Home())}, false
 	}
 	b := mover{Tree: t}
 	b.move(".", false)
@@ -92,7 +92,7 @@ func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	}
 	switch err := errors.Join(b.errs...); {
 	case err != nil:
-		notes = append(notes, "job files in the copy of the code "+t.Home()+" were not moved to the work dir: "+err.Error())
+		notes = append(notes, "files that jobs wrote in the copy of the code "+t.Home()+" were not moved to the work dir: "+err.Error())
 	case len(b.kept) > 0:
 		more := ""
 		if n := len(b.kept) - 1; n > 0 {
@@ -106,8 +106,8 @@ func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	return notes, true
 }
 
-// Remove settles the copies in folder that are not in use (true in used), and then removes those
-// not in used, unless files in them could not be moved.
+// Remove settles the copies in folder, except those in use (true in used). It then removes those
+// without an entry in used, unless some of their files could not be moved.
 func Remove(folder string, used map[string]bool) (notes []string) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
@@ -216,9 +216,9 @@ func (b *mover) file(rel string, over bool) (err error) {
 // movingSuffix is the suffix of a file's second name while moveFile moves it.
 const movingSuffix = ".moving"
 
-// moveFile moves a file to the work dir; with RENAME_EXCHANGE, it replaces the version was. The copy's
-// path then becomes a link. Until it does, both paths lead to the same file, so a process that has
-// it open keeps writing to it.
+// moveFile moves a file to the work dir; with RENAME_EXCHANGE, it only replaces a file whose
+// content is was. The copy's path then becomes a link. Until it does, both paths lead to the same
+// file, so a process that has it open keeps writing to it.
 func (t *Tree) moveFile(rel string, how uint, was string) error {
 	from, to, tmp := t.at(rel), t.original(rel), t.Dir+movingSuffix
 	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
@@ -256,14 +256,14 @@ func rename(from, to string, how uint) error {
 	return unix.Rename(from, to)
 }
 
-// link atomically replaces a path of the copy by a link to the original.
+// link atomically replaces a path of the copy with a link to the original.
 func (t *Tree) link(rel string) error {
 	t.Items[rel] = item{Original: true}
 	return renameio.Symlink(t.original(rel), t.at(rel))
 }
 
-// relink redirects links in a folder from the copy to the work dir. It stops after most files,
-// unless most is 0.
+// relink redirects links in a folder from the copy to the work dir. If most is not 0, it stops
+// after about that many entries.
 func (b *mover) relink(dir string, most int) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if most--; most == 0 {

@@ -71,7 +71,7 @@ func (t *Tree) Back(path string) string {
 	return path
 }
 
-// Unmap replaces the copy's path by the root's in a text.
+// Unmap replaces the copy's path with the root's in a text.
 func (t *Tree) Unmap(text string) string { return strings.ReplaceAll(text, t.Home(), t.Root) }
 
 // home returns the target of a link, with paths in the copy replaced by the originals.

@@ -25,7 +25,7 @@ import (
 const (
 	OpStatus  = "status"   // the run's Status, and the state of each of Jobs
 	OpStop    = "stop"     // Jobs, or the whole run if Jobs is empty
-	OpStopGPU = "stop-gpu" // the jobs on GPU, and use that GPU no more
+	OpStopGPU = "stop-gpu" // the jobs on GPU, which the run then stops using
 	OpDrain   = "drain"    // start no more jobs
 	OpForget  = "forget"   // Jobs: ignore their last success
 	OpDone    = "done"     // Jobs: record them as succeeded without running them
@@ -121,7 +121,7 @@ func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	return reply, err
 }
 
-// dial connects to the run on whichever of its socket paths the run listens on.
+// dial connects to the run. It tries all socket paths on which the run may listen.
 func dial(ctx context.Context, dir string) (net.Conn, error) {
 	own := filepath.Join(dir, socketName)
 	var failed error

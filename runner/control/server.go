@@ -45,7 +45,7 @@ func Listen(dir string, calls chan<- *Call, start func(func())) (*Server, error)
 			s.l, other = bind(s.path)
 		}
 		if other != nil {
-			return nil, fmt.Errorf("%w (and elsewhere: %w)", err, other)
+			return nil, fmt.Errorf("%w (fallback: %w)", err, other)
 		}
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())

@@ -9,7 +9,7 @@ import (
 	"gpurun/gpu"
 )
 
-// An Allocation is a cluster job that gpurun runs in: with the engine local, or as one task of a
+// An Allocation is a cluster job that gpurun runs in: with the local engine, or as one task of a
 // submission.
 type Allocation struct {
 	dialect Dialect

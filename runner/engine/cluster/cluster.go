@@ -112,7 +112,7 @@ type submit struct {
 	marks     []byte       // by task: heldMark if the cluster may have been asked to hold it
 
 	throttle int      // as last requested; 0 if unknown
-	shared   bool     // with another run, by the last list
+	shared   bool     // with another run, as of the last list
 	dirs     []string // the folders of all attempts; nil until first needed
 	rows     []Row
 	there    bool // some task was in the last list

@@ -208,7 +208,7 @@ func claim(dir, by string) error {
 // forbid prevents an attempt from ever running. It returns false if a node has claimed it, or if
 // that is unknown.
 func forbid(dir string) bool {
-	if err := os.MkdirAll(dir, 0o755); err != nil { // it may have been removed, but nodes need it, too
+	if err := os.MkdirAll(dir, 0o755); err != nil { // the marker needs the folder, which may have been removed
 		return false
 	}
 	err := claim(dir, voidMark)

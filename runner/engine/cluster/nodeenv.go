@@ -37,8 +37,8 @@ func Guarded(variable string, argv []string) []string {
 	return append([]string{"sh", "-c", fmt.Sprintf(guard, quoted(variable), quoted(unknownGPUs(variable))), "sh"}, argv...)
 }
 
-// refuseUnknownGPUs returns why an attempt must not begin: the node does not set its GPUs, so it
-// would see all of them, including those of other users.
+// refuseUnknownGPUs returns why an attempt must not begin: the node does not set the attempt's
+// GPUs, so the attempt would see all of them, including those of other users.
 func refuseUnknownGPUs(l *engine.Launch, env []string, node, variable string) string {
 	if l.Request == nil || l.Request.GPUs == 0 || engine.Variable(env, "CUDA_VISIBLE_DEVICES") != "" {
 		return ""
@@ -53,7 +53,7 @@ func unknownGPUs(variable string) string {
 	return "does not say which GPUs the job can use: CUDA_VISIBLE_DEVICES is not set, and " + variable + " contains no GPU numbers; ask the admins to set either variable (CUDA_VISIBLE_DEVICES in a prolog)"
 }
 
-// completeLaunch adds the values to a launch that are known only on the node.
+// completeLaunch adds to a launch the values that are known only on the node.
 func (n *node) completeLaunch(l *engine.Launch, submission string, t *task) {
 	login := sharedEnv(submission)
 	theirs := n.changed(os.Environ(), login)

@@ -38,7 +38,7 @@ const (
 	lastReading  = 5 * time.Second
 )
 
-// strayPauses are the pauses before readings for a task without GPUs, which may only use one by
+// strayPauses are the pauses before readings for a task without GPUs, in case it uses one by
 // mistake; the last is repeated.
 var strayPauses = []time.Duration{15 * time.Second, 45 * time.Second, 10 * time.Minute}
 
@@ -125,7 +125,7 @@ func (g *nodeUsage) add(own, others []probe.Metered) {
 
 // apart separates the readings of a task's GPUs from those of other GPUs: by UUID if the cluster
 // reports UUIDs, or else by the node's numbers. If no others are visible, all are the task's. If a
-// GPU of the task cannot be identified, any of the others may be it, so apart returns none.
+// GPU of the task cannot be identified, any of the others may be it, so apart returns no others.
 func apart(seen []probe.Metered, ids []int, uuids []gpu.UUID) (own, others []probe.Metered) {
 	if len(uuids) == 0 && len(seen) == len(ids) {
 		return seen, nil

@@ -202,9 +202,9 @@ func (c *Cluster) settled() bool {
 	return true
 }
 
-// steer holds and releases waiting tasks, and throttles arrays, one command at a time. It reduces
-// before it allows more, so that the limits are never exceeded. It reports whether some task has
-// yet to be held.
+// steer holds and releases waiting tasks, and throttles arrays, one command at a time. Holds and
+// lower throttles come first, so that the limits are never exceeded. It reports whether some task
+// has yet to be held.
 func (c *Cluster) steer() (holding bool) {
 	st := &c.steering
 	if !c.settled() {
@@ -335,7 +335,7 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func(
 			}
 		}
 		if !held {
-			_ = keep() // on failure, it is only released again
+			_ = keep() // on failure, the tasks are only released again
 		}
 	}
 	if !held {
@@ -361,7 +361,8 @@ func (e *entry) check(r Row) {
 	}
 }
 
-// recordAnswer records that the cluster answers, and the throttles it lists.
+// recordAnswer records that the cluster answers, and forgets each throttle that its list
+// contradicts or that a crash may have lost.
 func (st *steering) recordAnswer(c *Cluster) {
 	for _, s := range c.submits {
 		for _, r := range s.rows {
@@ -373,8 +374,8 @@ func (st *steering) recordAnswer(c *Cluster) {
 	st.unresponsive = false
 }
 
-// Marks of tasks in holdsFile, which only the runner reads: tasks that it may have held and must
-// release.
+// heldMark in holdsFile marks a task that the runner may have held and must release. Only the
+// runner reads that file.
 const heldMark = 'h'
 
 // marksOf reads the marks. A submission of an earlier version has no file and no held tasks.

@@ -239,7 +239,7 @@ func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
 	cmd.Stdin = strings.NewReader(c.script(s))
 	cmd.Stdout, cmd.Stderr = files[answerFile], files[errFile]
 	cmd.ExtraFiles = []*os.File{files[callingFile]}
-	if c.Lock != nil && !c.quota.locked.IsZero() { // keeps the lock until the cluster counts it, even if this run ends
+	if c.Lock != nil && !c.quota.locked.IsZero() { // the command keeps the lock until the cluster has the jobs, even if this run ends
 		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Lock)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -51,7 +51,7 @@ func (all Dialects) Task(args []string) int {
 		args = args[:len(args)-1]
 	}
 	if len(args) != 1 && len(args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: gpurun __task SUBMISSION [VARIABLE], by a cluster")
+		fmt.Fprintln(os.Stderr, "usage: gpurun __task SUBMISSION [VARIABLE] (only for clusters)")
 		return 64
 	}
 	variable := strings.Join(args[1:], "")
@@ -251,11 +251,11 @@ func (o *outerProcess) unfit(l *engine.Launch, t *task) (why string, least gpu.B
 	if least = o.gauge.Load().smallestMemory(); least == 0 || least >= l.Request.GPUMemory {
 		return "", 0
 	}
-	return fmt.Sprintf("%s assigned it a GPU with %s, but it needs %s", t.Host, least.Round(), l.Request.GPUMemory.Round()), least
+	return fmt.Sprintf("%s assigned the job a GPU with %s, but it needs %s", t.Host, least.Round(), l.Request.GPUMemory.Round()), least
 }
 
 // watch reports when the attempt is first seen on a GPU outside its grant, and again once that is
-// sure.
+// certain.
 func (o *outerProcess) watch(l *engine.Launch, t *task, tell func(text string, sure bool)) {
 	for said := false; ; time.Sleep(stopEvery) {
 		text, sure := o.gauge.Load().stray(l, t)

@@ -10,7 +10,7 @@ import (
 // A Trial asks a cluster about a launch without submitting it.
 type Trial struct {
 	Args  []string      // submission arguments; launches with the same arguments are submitted together
-	Limit time.Duration // after which the cluster may end it; 0 for its own limit
+	Limit time.Duration // the cluster may end the job after this time; 0 for the cluster's own limit
 }
 
 // Demands returns the arguments of a launch. The error names a key without a counterpart on the

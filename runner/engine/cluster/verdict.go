@@ -30,12 +30,12 @@ type observation struct {
 // Limits on waiting for evidence.
 const (
 	goneAfter   = 2                // lists without a task before it counts as gone
-	unsureAfter = 3                // lists before a record counts without the cluster's confirmation,
-	accounted   = 20 * time.Second // after which an ended task is in the cluster's accounts, too
+	unsureAfter = 3                // lists before a record counts without the cluster's confirmation
+	accounted   = 20 * time.Second // how long an ended task may be missing from the cluster's accounts
 	deadAfter   = 2 * time.Minute  // without a heartbeat
 	recordLate  = 40 * time.Second // how late a record may be seen: caches lag by half a minute
-	firstStart  = 30 * time.Minute // for a start on a cluster where none has been seen,
-	leastStart  = 2 * time.Minute  // and where one has
+	firstStart  = 30 * time.Minute // how long a start may take if none has been seen yet
+	leastStart  = 2 * time.Minute  // the least limit after that
 )
 
 // startLimit returns how long a task may be listed as running before it begins. The node's prolog

@@ -62,7 +62,7 @@ func readShown(stdout, number string, array bool) (s cluster.Shown, err error) {
 	var text string
 	s.Cluster, text, _ = strings.Cut(stdout, "\n")
 	if xml.Unmarshal([]byte(text), &d) != nil {
-		return s, fmt.Errorf("sge does not report its outcome: %s", strings.TrimSpace(stdout))
+		return s, fmt.Errorf("sge does not report the job's state: %s", strings.TrimSpace(stdout))
 	}
 	for _, t := range d.Tasks {
 		if array && t.Number != number || t.Status&onHost == 0 {

@@ -15,8 +15,8 @@ import (
 // perSlot is the suffix of a resource that the site counts per slot of a job.
 const perSlot = "/slot"
 
-// addressSpace is the part of an address space limit that gpurun itself needs, although it uses
-// little. Without it, neither of its processes would start.
+// addressSpace is added to address space limits for gpurun's own two processes. They use little
+// memory, but would not start without it.
 const addressSpace = 4 * gpu.GiB
 
 // Args maps a job's requests to arguments. Sites choose the names of resources, so the job file

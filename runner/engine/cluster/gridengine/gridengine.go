@@ -30,7 +30,7 @@ func (Dialect) Traits(options map[string]string) cluster.Traits {
 		Sets:      []string{"SGE_*", "JOB_ID", "JOB_NAME", "NSLOTS", "NHOSTS", "PE_HOSTFILE", "QUEUE", "ENVIRONMENT"},
 		Arguments: []string{"SGE_O_*", "SGE_TASK_*", "JOB_ID", "JOB_NAME"},
 		Granted:   "SGE_HGR_" + name, // on Univa and Altair Grid Engine, if the site counts GPUs with a resource map (RSMAP)
-		Immediate: "remove it; qrsh has -now: --cluster 'extra=-now y'",
+		Immediate: "remove it, or use qrsh -now: --cluster 'extra=-now y'",
 	}
 }
 
@@ -320,9 +320,9 @@ func (Dialect) Try(args []string) cluster.Query[string] {
 }
 
 // Exec runs a command unchanged in the foreground, without the shell that qrsh normally uses, which
-// would split its arguments. If there is no terminal, it tells qrsh: otherwise, qrsh would give the
-// site's prolog one, and unless the daemons' user is root, the prolog would fail to start and the
-// queue be disabled.
+// would split its arguments. Without a terminal, Exec passes -pty n: otherwise, qrsh would start
+// the site's prolog in a terminal. Unless the daemons run as root, that fails and disables the
+// queue.
 func (Dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
 	pty := "n"
 	if terminal {

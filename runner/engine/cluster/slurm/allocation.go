@@ -44,7 +44,7 @@ func readShown(stdout string) (s cluster.Shown, err error) {
 	s.Cluster = name
 	m := shown.FindStringSubmatch(job)
 	if m == nil && !strings.Contains(job, "Invalid job id specified") {
-		return s, fmt.Errorf("slurm does not report its outcome: %s", strings.TrimSpace(stdout))
+		return s, fmt.Errorf("slurm does not report the job's state: %s", strings.TrimSpace(stdout))
 	} else if m == nil {
 		return s, nil
 	}

@@ -21,7 +21,7 @@ func (Dialect) Nodes() cluster.Query[[]cluster.Node] {
 // maintenance.
 var open = []string{"idle", "mixed", "allocated", "completing"}
 
-// readNodes parses the output of both. A node has a line for each of its partitions.
+// readNodes parses the output of sinfo and squeue. A node has a line for each of its partitions.
 func readNodes(stdout string) ([]cluster.Node, error) {
 	list, jobs, _ := strings.Cut(stdout, "\n\n")
 	var nodes []cluster.Node

@@ -25,7 +25,7 @@ func (Dialect) Name() string { return "slurm" }
 func (Dialect) Traits(map[string]string) cluster.Traits {
 	return cluster.Traits{
 		Sets: []string{"SLURM*", "SBATCH_*"}, Arguments: []string{"SLURM_*", "!SLURM_CONF"},
-		Immediate: "remove it; srun has --immediate: --cluster 'extra=--immediate=60'",
+		Immediate: "remove it, or use srun --immediate: --cluster 'extra=--immediate=60'",
 	}
 }
 

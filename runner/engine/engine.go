@@ -18,7 +18,7 @@
 //     no pool, and Open returns neither claims nor trees. If it Queues, an attempt is queued until
 //     its Running event.
 //   - Add it to Engines (runner/batches/engines.go) and to kinds
-//     (runner/engine/enginetest/engines_test.go), for tests of every promise. Add its name to
+//     (runner/engine/enginetest/engines_test.go), so that the suite tests it. Add its name to
 //     Engines (jobspec/settings/cluster.go), the values of the setting engine. The ledger records
 //     the name of every engine but local, so that no other engine adopts its attempts (sameEngine).
 //   - Add its imports to runner/house_test.go.

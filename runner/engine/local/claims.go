@@ -196,7 +196,7 @@ func (l *Local) Yield(uniID string, ids []gpu.UUID) {
 }
 
 // Others returns the claims of other runs and, as far as device readings show it, how much of each
-// is in use. The list is nil if this engine makes no claims. It takes about a second at most.
+// is in use. The list is nil if this engine makes no claims. Others takes about a second at most.
 func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string) {
 	if len(l.Claims) == 0 {
 		return nil, nil

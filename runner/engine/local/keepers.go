@@ -32,7 +32,7 @@ func findKeeper(fits func(socket string) bool) int {
 	return 0
 }
 
-// ancestor returns the nearest ancestor of a process for which is returns true, or 0.
+// ancestor returns the nearest ancestor of a process that satisfies is, or 0.
 func ancestor(pid int, is func(pid int) bool) int {
 	for range 64 { // no job is nested that deep
 		p, ok := procs.One(pid)

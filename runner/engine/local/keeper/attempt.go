@@ -129,7 +129,7 @@ func (a *attempt) prepare() error {
 	if has := make([]byte, state.SlotSize); a.Slot.Journal != "" && !a.made {
 		n, _ := a.file.ReadAt(has, int64(a.Slot.N)*state.SlotSize)
 		if _, twice := state.Slots(has[:n])[a.UniID]; twice {
-			return fmt.Errorf("it already has a record in %q", a.file.Name())
+			return fmt.Errorf("the attempt already has a record in %q", a.file.Name())
 		}
 	}
 	if err = a.put(); err != nil {

@@ -240,8 +240,8 @@ func (k *keeper) withdraw(l *wire.Link, m *wire.Message) {
 }
 
 // endClaimsOf ends the claims that depended on a run that is gone, but holds those of live
-// processes until they end. This includes the command of a run that was killed before it could name
-// it: the command shared the link until it executed its program, so it can be found by now.
+// processes until they end. These include a command's process that a killed run had no time to
+// name: the process shared the link until it executed its program, so it can be found by now.
 func (k *keeper) endClaimsOf(l *wire.Link) {
 	for uniID, c := range k.claims.dropRun(l) {
 		if c.fresh {

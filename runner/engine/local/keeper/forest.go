@@ -10,9 +10,10 @@ import (
 
 // A forest maps processes to attempts. Since the keeper is the subreaper of everything below it,
 // each such process descends from one of the keeper's own children. That child is the first process
-// of an attempt, or an orphan. An orphan's attempt is given by the first of these: having been seen
-// below it, its session, the uni_id in its environment, the log it writes to, and that no other
-// live attempt could have started it.
+// of an attempt, or an orphan. The first of these that identifies an orphan's attempt counts: an
+// earlier scan that found the orphan in the attempt's tree, the orphan's session, the uni_id in its
+// environment, the log it writes to, and its age, if only one live attempt is old enough to have
+// started it.
 type forest struct {
 	mu    sync.Mutex
 	roots []root

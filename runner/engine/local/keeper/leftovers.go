@@ -35,7 +35,7 @@ const launcherSettle = 3 * time.Second
 type Limits struct {
 	OnGPUWithin time.Duration // for processes left by a launcher to appear on a GPU
 	Served      time.Duration // the least time for a script to start a server for its own use, use it and end it
-	Dismissal   time.Duration // how soon after the commands such a server must have ended
+	Dismissal   time.Duration // how soon after the last command ends such a server must end, too
 }
 
 // Usual are the limits of every keeper outside tests.

@@ -63,7 +63,7 @@ func (a *attempt) recordReason(why string) {
 	_ = a.put()
 }
 
-// stop begins to end the attempt, or speeds it up.
+// stop begins to end the attempt, or speeds up an end in progress.
 func (a *attempt) stop(why string, how engine.StopMode) {
 	a.recordReason(why)
 	if how == engine.Kill {

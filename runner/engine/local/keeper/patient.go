@@ -49,7 +49,7 @@ func (a *attempt) retryWhileScarce(step func() error) error {
 	if outOfFiles(err) {
 		a.k.warn([]string{fmt.Sprintf("jobs are waiting to start: too many open files (ulimit -n is %d)", a.k.files)})
 	} else {
-		a.k.warn([]string{fmt.Sprintf("%s: %v; retrying for a minute", a.Job, err)})
+		a.k.warn([]string{fmt.Sprintf("%s: %v; retrying for at least a minute", a.Job, err)})
 	}
 	for pause, until := scarcePause, host.Boottime()+scarceFor; scarce(err) && (host.Boottime() < until || a.k.othersRun(a)); pause = min(2*pause, scarceMost) {
 		select {

@@ -16,8 +16,8 @@ import (
 )
 
 // requestSave asks the attempt to save its work, and stops it after m.Wait. It signals only
-// processes that catch the signal, because it would end any other. If none does, the attempt
-// continues, because stopping it would lose its work.
+// processes that catch the signal, because the signal would end any other. If none does, the
+// attempt continues, because stopping it would lose its work.
 func (a *attempt) requestSave(m *wire.Message) {
 	if a.ending.On() || a.rec.Why != "" {
 		return // it is already stopping
@@ -78,8 +78,8 @@ func justForked(id procs.ID, of []procs.ID) bool {
 // forkedFor is how long a child may take to execute its program, on a busy machine.
 const forkedFor = 200 * time.Millisecond
 
-// stopAfterSave stops an attempt whose time to save its work is over, or that has already ended.
-// After a timeout, that time was its whole grace period.
+// stopAfterSave stops an attempt whose time to save its work is over, or whose command has already
+// ended. After a timeout, that time was its whole grace period.
 func (a *attempt) stopAfterSave() {
 	a.saving.Off()
 	how := engine.Term

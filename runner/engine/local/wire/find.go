@@ -13,7 +13,7 @@ import (
 	"gpurun/state/host"
 )
 
-// readings is how many times a record is read that its keeper may be writing.
+// readings is how often Find tries to read a record that its keeper may be writing.
 const readings = 3
 
 // Find returns an attempt's record from its journal or folder. The error is ErrNoRecord if there

@@ -36,10 +36,10 @@ type JobResult struct {
 }
 
 // Result reads the GPURUN_RESULT file of a job: a sequence of JSON objects, in which later values
-// replace earlier ones. error_type is not a metric if it is a value that jobs may report. Objects
-// with a step are points of curves; Result also writes them to the file curve, one per line, unless
-// curve is "". If the metrics do not fit in the ledger, it copies the file to keep, and MetricsFile
-// is the only metric. A missing or empty file is not an error. If there is an error, Result still
+// replace earlier ones. error_type is not a metric if jobs may report its value. Objects with a
+// step are points of curves; Result also writes them to the file curve, one per line, unless curve
+// is "". If the metrics do not fit in the ledger, it copies the file to keep, and MetricsFile is
+// the only metric. A missing or empty file is not an error. If there is an error, Result still
 // returns what it could read.
 func Result(path, keep, curve string) (left JobResult, err error) {
 	data, err := readResult(path)
@@ -147,7 +147,7 @@ func kept(path, keep string) (map[string]any, error) {
 
 func copyFile(from, to string) error {
 	if to == "" {
-		return errors.New("no folder to save them")
+		return errors.New("no folder to save them in")
 	}
 	src, _, err := host.OpenRegular(from)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // has a time limit.
 const (
 	searchOne = 30 * time.Second       // per pattern, when a job starts or ends
-	lookAll   = 15 * time.Second       // total for searches of that kind that time out
+	lookAll   = 15 * time.Second       // total for searches that time out while all jobs are checked
 	lookLeast = 100 * time.Millisecond // per pattern after lookAll is used up
 )
 

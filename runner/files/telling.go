@@ -152,7 +152,7 @@ func logLine(raw []byte) string {
 const AttemptHeader = "--- attempt "
 
 // LastLines returns the last n lines of an attempt's log, without its header, and without progress
-// bars unless it ends with nothing else.
+// bars unless it contains nothing else.
 func LastLines(log []byte, n int) []string {
 	text := strings.TrimRight(string(log), "\n\r \t")
 	if strings.HasPrefix(text, AttemptHeader) {

@@ -52,7 +52,7 @@ type maintainer struct {
 	dirty      bool        // part of mine has not been merged yet
 }
 
-// newMaintainer returns a maintainer for an absolute path, where no file need exist.
+// newMaintainer returns a maintainer for a file, which need not exist. path is absolute.
 func newMaintainer(path string) *maintainer {
 	return &maintainer{path: path, mine: map[string]entry{}}
 }
@@ -62,8 +62,8 @@ func unchanged(now, seen fs.FileInfo) bool {
 	return now != nil && seen != nil && os.SameFile(now, seen) && now.Size() == seen.Size() && now.ModTime().Equal(seen.ModTime())
 }
 
-// put records the state of an attempt. A pid of 0 leaves the pid unset, and an empty error type
-// leaves the error unset.
+// put records the state of an attempt. A pid of 0 keeps the earlier pid, and an empty error type
+// sets none.
 func (k *maintainer) put(uniID string, e entry) {
 	if old, ok := k.mine[uniID]; ok && e.PID == 0 {
 		e.PID = old.PID
@@ -72,8 +72,8 @@ func (k *maintainer) put(uniID string, e entry) {
 	k.dirty = true
 }
 
-// flush merges everything put into the file, if some of it is missing or another process has
-// written the file since. errBusy asks for another flush soon.
+// flush merges gpurun's entries into the file, if some are missing or another process has written
+// the file since. errBusy asks for another flush soon.
 func (k *maintainer) flush() error {
 	rescued := k.rescue()
 	now, _ := os.Stat(k.path)

@@ -64,9 +64,9 @@ func (k *maintainer) watch(path string, base []byte, read fs.FileInfo) {
 	k.left = append(k.left, orphan{f, base, read, time.Now()})
 }
 
-// rescue returns what scripts have written to files after the files were replaced. It returns that
-// again as long as the files are watched: a script with an old copy may overwrite the current file
-// again.
+// rescue returns the changes that scripts made to files after gpurun replaced them. It returns the
+// same changes again while it watches the files: a script with an old copy may overwrite the
+// current file again.
 func (k *maintainer) rescue() []change {
 	var all []change
 	keep := k.left[:0]

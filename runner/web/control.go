@@ -25,14 +25,14 @@ type (
 	Pause onJobs
 	// Resume undoes Pause and, if no jobs are given, a drain.
 	Resume onJobs
-	// Forget makes jobs run again.
+	// Forget makes gpurun ignore the last success of jobs.
 	Forget onJobs
 	// Done records jobs as done.
 	Done struct {
 		Jobs           []string `json:"jobs"`
 		WithoutOutputs bool     `json:"without_outputs"`
 	}
-	// Set changes settings, or the priority of jobs.
+	// Set changes settings of the run, or keys of the given jobs.
 	Set struct {
 		Set  map[string]string `json:"set"`
 		Jobs []string          `json:"jobs"`

@@ -57,7 +57,7 @@ func (s *stream) send(events ...[]byte) bool {
 	return s.ctrl.Flush() == nil
 }
 
-// wait waits for a change and sends signs of life meanwhile. It returns false if the client
+// wait waits for a change and sends keep-alives meanwhile. It returns false if the client
 // disconnects or the server closes.
 func (s *stream) wait(news ...<-chan struct{}) bool {
 	news = append(news, nil, nil)

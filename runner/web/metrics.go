@@ -15,8 +15,8 @@ type figure struct {
 	value  float64
 }
 
-// metrics answers Prometheus. To keep series few, it has one for each GPU and one for each state of
-// each batch.
+// metrics answers Prometheus. To limit the number of series, the metrics describe GPUs and batches,
+// but not single jobs.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	if err := s.allowed(s.right(r), Read); err != nil {
 		return err

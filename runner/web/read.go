@@ -129,8 +129,8 @@ func (c *call) job() (any, error) {
 	return redact.Document(doc, e.hide), err
 }
 
-// of calls a method of the batch in the path.
-func of[T any](c *call, read func(Batch) (T, error)) (any, error) {
+// ofBatch returns the document that read returns for the batch in the path, redacted.
+func ofBatch[T any](c *call, read func(Batch) (T, error)) (any, error) {
 	f, e, err := c.edition()
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func of[T any](c *call, read func(Batch) (T, error)) (any, error) {
 	return redact.Document(doc, e.hide), err
 }
 
-// results answers with a table of metrics, also in other formats if copies is set.
+// results answers with a table of metrics: as LaTeX, Markdown and CSV if copies is set.
 func (c *call) results(raw, copies bool) (any, error) {
 	f, e, err := c.edition()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 type Source interface {
 	// Host reads the GPUs of this host.
 	Host(ctx context.Context) (*schema.GPUs, error)
-	// Usage returns the GPU hours by user for the last days.
+	// Usage returns the GPU hours by user over the given number of days.
 	Usage(ctx context.Context, days int) (*schema.Usage, error)
 	// Batches returns the user's batches. Every call returns the same value for a batch.
 	Batches() []Batch
@@ -94,7 +94,7 @@ type Limits struct {
 	Header  time.Duration // for a client to send a request's header
 	Request time.Duration // for a client to send the body and accept the answer
 	Write   time.Duration // for a client to accept one event
-	Beat    time.Duration // between signs of life while a client waits for events
+	Beat    time.Duration // between keep-alives while a client waits for events
 	Look    time.Duration // between readings of a batch that a client watches
 	Host    time.Duration // between readings of the GPUs while a client watches
 	Past    time.Duration // between readings that are kept

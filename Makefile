@@ -52,8 +52,8 @@ run: build
 test:
 	GORACE=atexit_sleep_ms=0 $(GO) test $(TESTFLAGS) ./runner/torture ./runner/cli ./...
 
-# `make check` runs the same tests in two halves. What only calculates has one goroutine, or plays
-# hours of a batch in virtual time: the race detector finds nothing there, and takes five times as long.
+# `make check` runs the same tests in two halves. CALC and PLAYS use one goroutine, or simulate hours of a
+# batch in virtual time: with the race detector, which finds nothing there, they would take five times as long.
 CALC  := ./docs ./gpu ./jobspec/... ./runner/forecast ./runner/hostsim ./runner/results ./runner/sched/...
 PLAYS := ^(TestEstimateAtHalfTimeIsAccurate|TestStalledJobDoesNotMoveEstimate)$$
 race:
@@ -62,11 +62,11 @@ calc:
 	$(GO) test $(TESTFLAGS) $(CALC)
 	$(GO) test $(TESTFLAGS) -run '$(PLAYS)' ./runner
 
-# Tests that wait leave the processors to the rest, so several of these go on at once.
-# ALSO=engines adds those with real schedulers.
+# Many tests mostly wait, so several of these targets run in parallel.
+# ALSO=engines adds the tests with real schedulers.
 CHECKS := race calc $(ALSO) vet staticcheck nocgo fuzz readme spell
 check: fmt shells
-	@echo 'make $(CHECKS): what each prints comes when it is over'
+	@echo 'make $(CHECKS): the output of each appears when it ends'
 	@$(MAKE) --no-print-directory -j4 -O TESTFLAGS='-shuffle=on -p 3 -parallel 3 -timeout 30m' $(CHECKS)
 
 fmt:
@@ -92,7 +92,7 @@ nocgo:
 	CGO_ENABLED=0 $(GO) build -o /dev/null .
 	CGO_ENABLED=0 $(GO) vet ./...
 
-# Every fuzz test, briefly, and each package's built once; FUZZTIME=5m for longer
+# Runs each fuzz test briefly, and builds those of a package once; FUZZTIME=5m for longer
 # runs. A worker that is still busy at the deadline is a quirk of Go, not a finding.
 fuzz:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT; \
@@ -107,12 +107,12 @@ fuzz:
 		done; \
 	done
 
-# What the README says of installing; .ci/run runs its make commands, and tests run the rest.
+# Tests the README's commands for installing; .ci/run runs its make commands, and other tests the rest.
 readme: build
 	sh docs/readme_test.sh
 
-# What runs in a browser: bundles that Go embeds. They are checked in, so nothing else needs
-# node. --ignore-scripts: no package runs anything of its own here.
+# Builds the bundles that run in a browser and that Go embeds. They are checked in, so nothing else
+# needs node. --ignore-scripts keeps packages from running their own scripts here.
 UI := runner/ui
 web: $(UI)/node_modules/.package-lock.json
 	@$(GO) test -count=1 -run '^TestTypeScriptIsCurrent$$' ./runner/web -update >/dev/null
@@ -122,7 +122,7 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package-lock.json
 	@command -v npm >/dev/null || { echo 'missing: node and npm (Debian: apt-get install nodejs npm)'; exit 1; }
 	@cd $(UI) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json
 
-# Everything that a person sees there, in a real browser. SCREENSHOTS says where to put them.
+# Tests the pages in a real browser. SCREENSHOTS is the folder for screenshots.
 browser: web
 	@$(MAKE) --no-print-directory build # with the new bundles
 	@installed() { command -v chromium >/dev/null; }; \
@@ -134,7 +134,7 @@ browser: web
 	@cd $(UI) && GPURUN=$(abspath $(OUT)) node --test --test-concurrency=1 'test/'
 	GPURUN_WEB_CLIENT=1 $(GO) test -count=1 -run '^TestGeneratedClientWorks$$' ./runner/web
 
-# The images of README.md and docs, from a batch that it runs.
+# Makes the images of README.md and docs from a batch that it runs.
 pictures: web
 	@$(MAKE) --no-print-directory build # with the new bundles
 	@missing() { for t in tmux img2webp chromium; do command -v $$t >/dev/null || printf ' %s' "$$(echo $$t | sed s/img2webp/webp/)"; done; }; \
@@ -145,7 +145,7 @@ pictures: web
 	[ -z "$$(missing)" ] || { echo "missing:$$(missing) (Debian: apt-get install$$(missing))"; exit 1; }
 	@cd $(UI) && GPURUN=$(abspath $(OUT)) node pictures.mjs
 
-# README.md, docs and help, in the dictionary of Debian's aspell and in docs/words.txt.
+# Checks README.md, docs and help against the dictionary of Debian's aspell and docs/words.txt.
 spell: build
 	@installed() { command -v aspell >/dev/null; }; \
 	if ! installed && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -154,8 +154,8 @@ spell: build
 	fi; \
 	if installed; then sh docs/spell.sh; else echo 'not checked because missing: aspell (Debian: apt-get install aspell aspell-en)'; fi
 
-# Needs a GPU: readings from the real driver, a command on a GPU, a batch, and what it
-# cost. docs/internals/gpu-smoke.md has its output from real machines.
+# Needs a GPU. Tests readings from the real driver, a command on a GPU, and a batch.
+# docs/internals/gpu-smoke.md collects its output from real machines.
 gpu-smoke: build
 	@$(OUT) gpus >/dev/null 2>&1 || { echo 'no GPU here'; exit 1; }
 	GPURUN_GPU_SMOKE=1 $(GO) test -count=1 -v -run SmokeRealGPU ./gpu/probe
@@ -175,29 +175,28 @@ bench: build
 	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build task-spooler)"; fi
 	@cd runner/bench && $(GO) test -count=1 -timeout 0 -run '^TestFigures$$' -args -gpurun $(abspath $(OUT))
 
-# TORTURE_TIME bounds everything except building, stops in the middle of claiming, the end
-# of the last batch, a few seconds each, and what several users do to each other, which
-# takes six minutes and needs root: TORTURE_STARTS jobs under kills, even shares, and what
-# rivals cost. A slow or busy machine misses its bars. One half goes to random faults, the other
-# to kills at every system call of a start. The second half ends early once it has covered
-# all of them, in about twenty minutes; if cut short it prints how far it got, and another
-# seed starts elsewhere. A seed repeats the choices, but not the kernel's scheduling.
-# docs/internals/reliability.md has the figures of long runs.
+# TORTURE_TIME is split evenly between random faults and kills at every system call of a start.
+# The kills end early once they have covered all system calls, in about twenty minutes. If cut
+# short, they print how far they got, and another seed starts elsewhere. A seed repeats the choices,
+# but not the kernel's scheduling. Building, stops in the middle of claiming, and the end of the last
+# batch take a few more seconds each. Tests with several users take six more minutes and need root:
+# TORTURE_STARTS jobs under kills, even shares, and the cost of rivals. They fail on a slow or busy
+# machine. docs/internals/reliability.md has the figures of long runs.
 TORTURE_TIME ?= 60s
 TORTURE_SEED ?= 0
 TORTURE_STARTS ?= 1000
 torture:
 	$(GO) test -count=1 -v -timeout 0 -run '^(TestTorture|TestKillBetweenSystemCallsLosesNothing|TestStopWhileClaimingBlocksNoOthers|TestManyClaimsAllCount|TestEightRunnersOfTwoUsers|TestLatecomerStartsWhenAJobEnds|TestUsersGetEvenShares|TestRivalsDoNotSlowARun)$$' ./runner/torture -torture.time $(TORTURE_TIME) -torture.starts $(TORTURE_STARTS) -torture.traced -1 -torture.seed $(TORTURE_SEED)
 
-# Days of a shared server in virtual time, with everybody's runs, people without gpurun
-# and cheats; a seed repeats everything. FAIR_DAYS=1 FAIR_SEEDS=1 take a minute.
+# Simulates days of a shared server in virtual time: the runs of all users, users without gpurun,
+# and cheats. A seed repeats everything. FAIR_DAYS=1 FAIR_SEEDS=1 takes a minute.
 FAIR_DAYS ?= 100
 FAIR_SEEDS ?= 5
 fairness:
 	$(GO) test -count=1 -v -timeout 0 -run '^TestFairness$$' ./runner/hostsim -hostsim.brief=false \
 		-hostsim.days $(FAIR_DAYS) -hostsim.seeds $(FAIR_SEEDS) -hostsim.table $(abspath docs/internals/scheduling.md)
 
-# The tests against real schedulers, which they install (Debian, as root), start and stop.
+# Tests against real schedulers. They install (on Debian, as root), start and stop the schedulers.
 ENGINES ?= slurm sge
 slurm_PKG := ./runner/engine/cluster/slurm
 sge_PKG   := ./runner/engine/cluster/gridengine
@@ -208,7 +207,7 @@ engine-%:
 	trap '$($*_PKG)/testdata/cluster.sh down' EXIT; \
 	GPURUN_ENGINES=$* $(GO) test -count=1 -p 1 -timeout $(if $(findstring -short,$(ENGINEFLAGS)),15m,45m) $(ENGINEFLAGS) -run '/$*|TestReal' ./runner/engine/enginetest ./runner/engine/cluster
 
-# DESTDIR is for those who make packages.
+# DESTDIR is for building packages.
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
 SHARE  := $(DESTDIR)$(PREFIX)/share
 BIN    := $(DESTDIR)$(PREFIX)/bin/gpurun
@@ -224,7 +223,7 @@ install: build
 	@case ":$$PATH:" in *':$(PREFIX)/bin:'*) ;; *) echo 'add $(PREFIX)/bin to your PATH';; esac
 	@case '$(PREFIX)' in /usr|/usr/local) ;; *) echo 'for zsh, write above compinit in .zshrc: fpath+=$(PREFIX)/share/zsh/site-functions';; esac
 
-# Everything that is installed, by hand or by a package. BINARY may be for another architecture; $(OUT) runs here and
+# Installs everything, for make install and for packages. BINARY may be for another architecture; $(OUT) runs here and
 # prints the man page and the completions.
 install-files:
 	@install -d $(foreach f,$(BIN) $(MAN) $(BASHC) $(ZSHC) $(FISHC) $(DOC)/LICENSE $(DOC)/jobs/configs/x,'$(dir $(f))')

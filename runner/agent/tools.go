@@ -97,7 +97,7 @@ type (
 		Only   []string          `json:"only,omitempty" jsonschema:"run only these jobs (names or globs) and their needs"`
 		Skip   []string          `json:"skip,omitempty" jsonschema:"skip these jobs (names or globs)"`
 		Force  []string          `json:"force,omitempty" jsonschema:"rerun these jobs (names or globs) even if they are up to date"`
-		Params map[string]string `json:"params,omitempty" jsonschema:"replaces a parameter of the jobs, or an axis of their matrix, e.g. {\"seed\": \"1..5\"}"`
+		Params map[string]string `json:"params,omitempty" jsonschema:"replaces parameters of the jobs, or axes of their matrix, e.g. {\"seed\": \"1..5\"}"`
 	}
 	planIn struct {
 		choiceIn
@@ -131,7 +131,7 @@ type (
 		By     []string `json:"by,omitempty" jsonschema:"parameters that form the rows (default: all that vary)"`
 		Over   []string `json:"over,omitempty" jsonschema:"parameters to average over (default: the seed)"`
 		Where  []string `json:"where,omitempty" jsonschema:"only jobs with these values, e.g. dataset=svhn"`
-		Best   string   `json:"best,omitempty" jsonschema:"metric: for each row, keep the setting of the other parameters with the best mean"`
+		Best   string   `json:"best,omitempty" jsonschema:"metric by which each row keeps only the best setting of the parameters that are not in by"`
 		Pivot  string   `json:"pivot,omitempty" jsonschema:"parameter whose values become columns"`
 		Versus string   `json:"versus,omitempty" jsonschema:"baseline to compare with, e.g. algorithm=fedavg"`
 		Sort   string   `json:"sort,omitempty" jsonschema:"metric or parameter to sort by; -NAME reverses"`

@@ -54,14 +54,14 @@ var pageParams = []param{
 	{name: "offset", says: "index of the first job", kind: 0},
 	{name: "limit", says: "maximum number", kind: 0, usual: "1000", max: 5000},
 	{name: "state", says: "only jobs in these states, separated by commas", kind: ""},
-	{name: "match", says: "only jobs whose name contains this", kind: ""},
+	{name: "match", says: "only jobs whose name contains this text", kind: ""},
 }
 
 var resultParams = []param{
 	{name: "metric", says: "only these metrics, separated by commas", kind: ""},
 	{name: "by", says: "parameters that form the rows", kind: ""},
 	{name: "over", says: "parameters to average over", kind: ""},
-	{name: "best", says: "metric that selects among settings", kind: ""},
+	{name: "best", says: "metric by which each row keeps only the best setting of the parameters that are not in by", kind: ""},
 	{name: "pivot", says: "parameter whose values become columns", kind: ""},
 	{name: "versus", says: "PARAM=VALUE of the baseline", kind: ""},
 	{name: "where", says: "PARAM=VALUE,… that jobs must have; may be repeated", kind: ""},

@@ -33,7 +33,7 @@ type attempt struct {
 
 	submitted time.Time // to a cluster; zero if this host runs it
 
-	background string // why it keeps running after its commands, or ""
+	background string // why it keeps running after its commands have ended, or ""
 	behind     int    // PID of the process that keeps it running
 
 	stopping
@@ -60,7 +60,7 @@ type queueState struct {
 type stopping struct {
 	stop   string    // or ""
 	stopAt time.Time // when this run recorded the stop
-	prior  bool      // an earlier run decided the stop
+	prior  bool      // an earlier run decided to stop it
 	cause  string    // the run or job it gives way to, or why it was pruned, or ""
 }
 
@@ -230,7 +230,7 @@ func (c *Core) count(a *attempt, by int) {
 	}
 }
 
-// unblockAfter unblocks jobs that waited for an attempt, after the attempt's own job has moved.
+// unblockAfter unblocks jobs that waited for an attempt, after the attempt's own job has moved on.
 func (c *Core) unblockAfter(a *attempt) {
 	if a.follows >= 0 {
 		c.consider(a.follows)

@@ -75,11 +75,11 @@ type ending struct {
 	begun    bool   // all adopted attempts have been answered and all jobs judged
 	draining string // why no more jobs start, or ""
 
-	failedFast bool // it closes because of fail_fast or max_wait, so the run still concludes
+	failedFast bool // the run drains because of fail_fast or max_wait, so it still concludes
 	concluding bool // jobs with when: always or failure no longer wait for held jobs
-	changed    bool // a job was held, released or interrupted since then
+	changed    bool // a job was held, released or interrupted since concluding was set
 
-	stopping bool          // and running jobs are being stopped
+	stopping bool          // running jobs are being stopped too
 	broken   bool          // the ledger cannot be written
 	gaveUp   bool          //
 	vain     *schema.Next  // when the run gave up: the job it was waiting for, and why
@@ -313,8 +313,8 @@ func (c *Core) giveUpQueued() {
 	c.failedFast = true
 }
 
-// breakDeadlock handles a batch whose jobs wait for each other, which no loaded batch does:
-// rather than wait forever, it marks the first of them blocked.
+// breakDeadlock handles a batch whose jobs wait for each other. Loading a batch rules this out, but
+// rather than wait forever, breakDeadlock marks the first of them blocked.
 func (c *Core) breakDeadlock() bool {
 	if !c.begun || c.sealed() || c.pauses > 0 || len(c.live.all)+len(c.moves) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
 		return false

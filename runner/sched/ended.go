@@ -141,7 +141,7 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 	return f
 }
 
-// byStop is the reason of a job cancelled by the user.
+// byStop is the reason recorded for a job that the user cancelled.
 const byStop = "by gpurun stop"
 
 // stopped returns why an attempt that is over was stopped, or "". An attempt does not

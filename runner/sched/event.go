@@ -113,7 +113,7 @@ type Ended struct {
 	Cause    Cause  // according to the log, the result file or the kernel
 	Line     string // for a failure, the log line that explains it
 	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""
-	Full     string // for a failure, that a disk it writes to is full; or ""
+	Full     string // for a failure: which full disk it writes to, as a message; or ""
 	Whole    bool   // it has outputs, and all of them are there
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
@@ -308,7 +308,7 @@ type Adopt struct{ Attempt state.Attempt }
 // Warn: show the user a warning immediately.
 type Warn struct{ Text string }
 
-// Ack: let the engine proceed with the stop that StopAnnounced brought.
+// Ack: let the engine proceed with the stop that it announced with StopAnnounced.
 type Ack struct{ UniID string }
 
 // Read: take a reading, answered by Observed. Without UUIDs it covers all devices

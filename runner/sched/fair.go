@@ -17,9 +17,9 @@ type wishing struct {
 	publishedAt time.Duration
 	since       time.Time     // when this run last got a GPU, or began to wait if that was later
 	theirs      []gpu.UUID    // free GPUs for which it is another run's turn
-	turnChanges time.Duration // when that changes by time alone; 0 for never
+	turnChanges time.Duration // when theirs changes by time alone; 0 for never
 	heard       []gpu.Claim   // other runs' claims, as last read
-	giveWayAt   time.Duration // when this background run may have to give way by time alone; 0 for never
+	giveWayAt   time.Duration // when this background run may have to give way although nothing else changes; 0 for never
 	asked       requests
 }
 
@@ -125,8 +125,8 @@ func (d *devices) undealt() (ids []gpu.UUID) {
 	return ids
 }
 
-// settleOffers ends the offers that were taken, that expired, or that their run no longer wants.
-// Unless an offer was taken, it deals the GPU again.
+// settleOffers ends the offers that were taken, have expired, or are no longer wanted by their run.
+// Unless an offer was taken, its GPU is dealt again.
 func (c *Core) settleOffers() {
 	for i := range c.hands {
 		h := &c.hands[i]
@@ -210,8 +210,7 @@ func (c *Core) wishRequests() []gpu.WishRequest {
 	return now.asks
 }
 
-// space returns why too few cores or too little host memory keep a ready job from starting now, or
-// nil.
+// space returns the lack of cores or host memory that keeps a ready job from starting now, or nil.
 func (c *Core) space(id int32) *schema.Wait {
 	if w := c.quota(id); w != nil {
 		return w
@@ -240,7 +239,7 @@ func (c *Core) reserved() gpu.HostResources {
 	return all
 }
 
-// lack returns why other runs leave too few cores or too little host memory for one more job, given
+// lack returns the shortage of cores or host memory that other runs cause for one more job, given
 // that this run holds own; nil if enough is left. Runs ahead in the queue count too.
 func (c *Core) lack(need, own gpu.HostResources) *gpu.Shortage {
 	if c.pool == nil {

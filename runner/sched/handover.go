@@ -10,7 +10,7 @@ import (
 
 // devices tracks GPUs beyond their readings.
 type devices struct {
-	excluded []gpu.UUID // released for this run by stop --gpu
+	excluded []gpu.UUID // excluded from this run by stop --gpu
 	cooling  []cooldown // just lost to another run
 	refusals int        // consecutive losses to other runs
 	hands    []handOver // in the order in which jobs left them
@@ -58,7 +58,7 @@ const (
 	handOverFor   = 30 * time.Second
 )
 
-// beginHandOver begins the hand-over of an attempt's GPUs; left are those in the pool.
+// beginHandOver begins the hand-over of an attempt's GPUs; left lists those in the pool.
 func (c *Core) beginHandOver(a *attempt, left []gpu.UUID) {
 	c.endHandOver(left)
 	for _, id := range a.grant.UUIDs {
@@ -140,9 +140,9 @@ func (c *Core) nextHandOver(by func(time.Duration)) {
 	}
 }
 
-// yield releases kept claims, except on GPUs where the next attempt is being prepared,
-// whose own claim may not exist yet, and in a hand-over that a job waits for. So a claim
-// ends once the next one exists, or immediately if no job can use the GPU.
+// yield releases kept claims, except on GPUs in a hand-over that a job waits for, and on GPUs
+// where the next attempt is being prepared and may not have its own claim yet. So a claim ends
+// once the next one exists, or immediately if no job can use the GPU.
 func (c *Core) yield() {
 	if len(c.hands) == 0 {
 		return

@@ -11,7 +11,7 @@ import (
 )
 
 // A death with the signature of a device's fault is charged only once it has happened on two
-// devices: until then its job waits for another one, or until nothing else of the run is left.
+// devices. Until then, its job waits for another device, or until nothing else of the run is left.
 // If the attempt had one device, that device is quarantined, unless the driver reports that it
 // contained the error.
 //
@@ -45,7 +45,7 @@ func newHealth() health {
 type signature struct {
 	at        time.Duration
 	contained bool   // the device is sound
-	why       string // set if only a log, that of job, shows the fault: the next reading decides
+	why       string // set if only the log of job shows the fault: the next reading decides
 	job       int32
 }
 
@@ -113,7 +113,7 @@ func (h *health) ended(now time.Duration, a *attempt, s symptoms, f state.Fact, 
 		if f.Seconds <= early.Seconds() {
 			h.recordDeath(now, a, f)
 		}
-	case f.Why != "" || f.ErrorType == state.ErrLost: // does not depend on the device
+	case f.Why != "" || f.ErrorType == state.ErrLost: // such an end does not depend on the device
 	default:
 		if a.fault == theirs {
 			h.recordFailure(a, f)
@@ -281,7 +281,7 @@ func (h *health) published(now time.Duration, id gpu.UUID) {
 	}
 }
 
-// unpublished adds the quarantines to a reading that it cannot show yet. A quarantine missing from
+// unpublished adds to a reading the quarantines that it cannot show yet. A quarantine missing from
 // a later reading was lifted.
 func (h *health) unpublished(seen *gpu.Observation) {
 	if seen.Quarantines == nil {
@@ -412,14 +412,14 @@ func (h *health) exhausted(job int32) bool {
 	return m != nil && m.excused > maxExcused
 }
 
-// signed reports whether a job died with the signature of a fault each time on the same device.
+// signed reports whether a job died with the signature of a fault, always on the same device.
 func (h *health) signed(job int32) bool {
 	m := h.jobs[job]
 	return m != nil && m.signed && len(m.suspects) > 0
 }
 
-// excused returns why a failure spends no retry, or "": the edge's reason given, or the health of
-// its devices. sick names a quarantined device, or is "".
+// excused returns why a failure spends no retry, or "". The reason is the edge's (given) or the
+// health of its devices. sick names a quarantined device, or is "".
 func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick string, another func(int32, []gpu.UUID) bool) string {
 	m, blamed := h.jobs[a.job], gpuNumbers(a.grant.Indices)+" may be at fault"
 	switch {
@@ -427,7 +427,7 @@ func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick strin
 		return gpuNumbers(a.grant.Indices) + " contained a memory error"
 	case s.died && s.signed:
 		if len(m.commonDevices(a)) == 0 {
-			return "" // it died on two devices: it is to blame
+			return "" // the job died on two devices, so the job is to blame
 		}
 		return blamed
 	case m != nil && m.excused >= maxExcused:

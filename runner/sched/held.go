@@ -76,7 +76,7 @@ func (c *Core) holdJob(id int32) {
 	}
 }
 
-// needsEnded moves a job on that was held because of a need, once the user has ended that
+// needsEnded lets a job proceed that was held because of a need, once the user has ended that
 // need, for example with gpurun done.
 func (c *Core) needsEnded(id int32) {
 	j := &c.jobs[id]

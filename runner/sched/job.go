@@ -197,7 +197,7 @@ func newGraph(b *jobspec.Batch) graph {
 			g.first[n]++
 		}
 	}
-	for i := range n { // where a job's needers end, and soon begin
+	for i := range n { // where a job's needers end; the next loop moves this to where they begin
 		g.first[i+1] += g.first[i]
 	}
 	for i := n - 1; i >= 0; i-- {

@@ -118,8 +118,8 @@ func (c *Core) known(id int32) []float32 {
 	return slices.Clip(c.usage.seconds)
 }
 
-// Mean returns the mean of the durations above a threshold, and their relative spread. It is 0 if
-// there are none.
+// Mean returns the mean of the durations above a threshold, and their relative spread. Both are 0
+// if there are none.
 func Mean(seconds []float32, longer time.Duration) (mean time.Duration, spread float64) {
 	sum, squares, n := 0.0, 0.0, 0.0
 	for _, s := range seconds {

@@ -365,7 +365,7 @@ func (c *Core) cancel(ids []int) {
 	}
 }
 
-// cancelUnstarted records that the user canceled a job that is not running.
+// cancelUnstarted records that the user cancelled a job that is not running.
 func (c *Core) cancelUnstarted(id int32) {
 	c.failUnstarted(id, state.Cancelled, state.CauseCancelled, byStop)
 	c.end(id, cancelled)

@@ -10,9 +10,9 @@ import (
 	"gpurun/state"
 )
 
-// usageStats estimates jobs' memory and duration from past jobs: the memory to reserve for a job
-// without gpu_memory, the longest job, and the rest of the batch's duration. Jobs that differ only
-// in their seeds form a group, whose last ends are in the history.
+// usageStats estimates jobs' memory and duration from past jobs: how much memory to reserve for a
+// job without gpu_memory, which job takes longest, and how long the rest of the batch takes. Jobs
+// that differ only in their seeds form a group, whose last ends are in the history.
 type usageStats struct {
 	groups   []uint64             // by job: its seed group, 0 until it is needed; nil at first
 	recalled bool                 // seconds includes the history

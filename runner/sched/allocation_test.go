@@ -48,7 +48,7 @@ func TestAllocationIsTooShort(t *testing.T) {
 	if w.done == nil {
 		t.Fatal("the run waits for jobs that it does not start")
 	}
-	if len(warned) != 1 || !slices.Contains([]string{"j2 is " + why}, warned[0][:len(why)+6]) || !strings.HasSuffix(warned[0], "; the same applies to 3 jobs") {
+	if len(warned) != 1 || !slices.Contains([]string{"j2 was " + why}, warned[0][:len(why)+7]) || !strings.HasSuffix(warned[0], "; the same applies to 3 other jobs") {
 		t.Errorf("got warnings %q", warned)
 	}
 	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 5 || s.Counts[state.Succeeded] != 3 || !strings.HasPrefix(schema.Value(s.Live.Draining), "slurm job 12 ends at ") {

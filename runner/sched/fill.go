@@ -106,8 +106,8 @@ func (c *Core) fill() {
 // it.
 func (c *Core) startJob(id int32) bool {
 	cl := c.jobs[id].class
-	// If an easier request has already found no GPU, there is no need to look. This keeps batches
-	// cheap in which every job requests a different amount of memory.
+	// If an easier request has already found no GPU, there is no need to look. This keeps a batch
+	// cheap even if every job requests a different amount of memory.
 	vain := func(easier gpu.Request) bool { return cl.req.AtLeast(easier) }
 	if cl.gpus && slices.ContainsFunc(c.failed[:min(len(c.failed), 4)], vain) {
 		return false
@@ -240,8 +240,8 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	c.do(prepare)
 }
 
-// exceedsAllocation returns why a job does not start: similar jobs took longer than the rest of the
-// surrounding cluster job. It returns nil if the job may start, or without an estimate.
+// exceedsAllocation returns why a job does not start: similar jobs took longer than the time left
+// in the surrounding cluster job. It returns nil if the job may start or there is no estimate.
 func (c *Core) exceedsAllocation(id int32) *schema.Wait {
 	if c.opts.Ends.IsZero() {
 		return nil
@@ -278,12 +278,12 @@ func (c *Core) warnExceeding() {
 	for i := range c.jobs {
 		if w := c.exceedsAllocation(int32(i)); c.jobs[i].phase == held && w != nil {
 			if n++; n == 1 {
-				text = c.name(int32(i)) + " is " + w.Text
+				text = c.name(int32(i)) + " was " + w.Text
 			}
 		}
 	}
 	if n > 1 {
-		text += fmt.Sprintf("; the same applies to %s", state.Count(n-1, "job"))
+		text += fmt.Sprintf("; the same applies to %s", state.Count(n-1, "other job"))
 	}
 	if n > 0 {
 		c.do(Warn{Text: text})

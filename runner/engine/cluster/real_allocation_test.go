@@ -72,7 +72,7 @@ jobs:
 	if all := strings.Fields(b.Read("journal")); len(all) != 6 || slices.ContainsFunc(all, func(gpu string) bool { return !strings.HasSuffix(gpu, "0") && !strings.HasSuffix(gpu, "1") }) {
 		t.Errorf("the jobs ran on GPUs %q, want 6 jobs on GPUs 0 and 1", all)
 	}
-	b.Says(said(out), "slow is not started: similar jobs take 2h30m, and "+s.Engine+" job ")
+	b.Says(said(out), "slow was not started: similar jobs take 2h30m, and "+s.Engine+" job ")
 	b.Says(said(out), "stopping running jobs")
 
 	// In the next cluster job, the test kills the runner, and the keeper must end the job.

@@ -131,7 +131,7 @@ func (b *build) warn(t *Table) {
 	warn := func(format string, args ...any) { t.Warnings = append(t.Warnings, fmt.Sprintf(format, args...)) }
 	if len(t.Over) > 0 {
 		if rows, of, same := b.alike(t); same >= minRepeats {
-			where := "in every row"
+			where := "in any row"
 			if len(rows) < of {
 				where = "in " + list(rows, 3)
 			}
@@ -152,7 +152,7 @@ func (b *build) warn(t *Table) {
 		for _, c := range order {
 			words = append(words, c[:min(len(c), 8)]+map[bool]string{true: "+"}[strings.HasSuffix(c, "+") && len(c) > 8]+" ("+strconv.Itoa(commits[c])+")")
 		}
-		warn("values come from %d versions of the code, by commit (jobs; + means uncommitted changes): %s", len(order), list(words, 6))
+		warn("values come from %d versions of the code (number of jobs in parentheses; + means uncommitted changes): %s", len(order), list(words, 6))
 	}
 	for _, m := range b.metrics {
 		if !b.data.Metrics[m].Percent {

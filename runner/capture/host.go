@@ -169,7 +169,7 @@ func (h *host) watch(pid int) {
 		return
 	}
 	file, err := os.Stat(at + "exe")
-	if self, err2 := os.Stat(h.Self); err == nil && err2 == nil && file.Size() != self.Size() { // not a recorder, or a copy of one, that is about to report
+	if self, err2 := os.Stat(h.Self); err == nil && err2 == nil && file.Size() != self.Size() { // neither a recorder nor a copy of one that is about to report
 		h.report.Escaped, h.report.Stopped = exe, "stopped: gpurun capture cannot record "+exe+", which the launcher runs"
 	}
 }
@@ -492,7 +492,7 @@ func (h *host) end() {
 			note(&h.report.Warnings, "the launcher's shell reports an error: "+m[0])
 		}
 	}
-	// In the sandbox, they die with this process.
+	// In the sandbox, the remaining processes die with this one.
 	for list, until := h.tree(), time.Now().Add(10*time.Second); !h.Sandbox && len(list) > 0 && time.Now().Before(until); list = h.tree() {
 		for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // a stopped process starts no others
 			for _, id := range list {

@@ -52,8 +52,8 @@ var deviceNames = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NV
 // jobDevices passes a job's GPUs to docker's --gpus.
 const jobDevices, jobDevicesInShell = `"device=$CUDA_VISIBLE_DEVICES"`, `"\"device=$CUDA_VISIBLE_DEVICES\""`
 
-// container returns a docker run with the job's GPUs instead of those that it chooses, and their
-// number, or 0 for all.
+// container returns a docker run command with the job's GPUs instead of those that it chooses, and
+// their number, or 0 for all.
 func container(words, env []string) (out []string, gpus int) {
 	i := slices.Index(words, "run") + 1
 	if !dockerName().MatchString(words[0]) || i == 0 {
@@ -150,7 +150,7 @@ func (m *Mapping) env(list []string) (out []string) {
 const taskID = "SLURM_ARRAY_TASK_ID"
 
 // Index decides whether jobs get SLURM_ARRAY_TASK_ID: if a script mentions it, or if commands of
-// different tasks are otherwise the same. Elsewhere, the arguments already say which task it is.
+// different tasks are otherwise the same. Otherwise, the arguments already identify the task.
 func (m *Mapping) Index(list []Record) {
 	ids, read := map[string]string{}, map[string]bool{}
 	for i := range list {
@@ -187,7 +187,7 @@ func relative(dir, path string) string {
 }
 
 // Commands converts captures of the same commands for folding. It returns warnings about what it
-// was skipped.
+// skipped.
 func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings []string) {
 	var unset []string
 	pinned := map[string][]string{} // the launcher's values of deviceNames
@@ -206,7 +206,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		case k >= 0:
 			note(&m.left, "commands select GPUs for their containers: now each gets the GPUs of its job")
 		case !slices.Equal(words, r.Argv):
-			note(&m.left, "commands select a GPU in their arguments: renumbered from 0, because job GPUs start at 0")
+			note(&m.left, "commands select a GPU in their arguments: renumbered from 0, as each job sees its GPUs")
 		}
 		if k >= 0 {
 			run[k] = fold.Word{Text: jobDevicesInShell, Raw: true}

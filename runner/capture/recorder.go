@@ -77,7 +77,7 @@ func own(op string, argv []string) message {
 	return message{Op: op, PID: os.Getpid(), Record: Record{Argv: argv, Env: os.Environ(), Dir: link("/proc/self/cwd"), Stdin: link("/proc/self/fd/0"), Stdout: link("/proc/self/fd/1"), Stderr: link("/proc/self/fd/2")}}
 }
 
-// runs replaces this process by a program. With real, that is the program that the recorder covers.
+// runs replaces this process with a program. If real is set, the recorder covers that program.
 func runs(argv []string, real bool) int {
 	env := os.Environ()
 	if real {

@@ -37,9 +37,9 @@ func (p *pane) names() []string {
 	return []string{p.session, p.session + t, fmt.Sprint(p.pid, ".", p.session), s, s + w, s + p.title, s + w + t, s + p.title + t, fmt.Sprint("%", p.Group)}
 }
 
-// find returns the panes of a target, the selected one last. Like tmux, it completes a target with
-// the current window or session, but the name of a session comes first: tmux types what a loop sends
-// to session 0 in pane 0 of the newest session.
+// find returns the panes of a target, the selected one last. It tries the target as it is, then,
+// like tmux, completed with the current window or session. tmux completes it first, and so types
+// what a loop sends to session 0 in pane 0 of the newest session.
 func (h *host) find(program, target string) []*pane {
 	list := slices.DeleteFunc(slices.Clone(h.panes), func(p *pane) bool { return p.program != program })
 	if target = strings.TrimPrefix(target, "="); target == "" || len(list) == 0 {
@@ -153,7 +153,7 @@ func (h *host) unread() {
 	}
 }
 
-// close closes panes. Their commands are jobs all the same.
+// close closes panes. Their commands are still jobs.
 func (h *host) close(x *held, list []*pane) {
 	for _, p := range list {
 		p.program = ""

@@ -147,7 +147,7 @@ func (v *View) changes(s *schema.Status, now time.Time) {
 		}
 	}
 	if len(last.Live.Silent) > 0 && len(s.Live.Silent) == 0 {
-		who := "it"
+		who := "the cluster"
 		if strings.Contains(last.Live.Silent[0], "keeper") {
 			who = "the keeper"
 		}

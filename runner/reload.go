@@ -94,7 +94,7 @@ func (l *loop) reread() {
 // reportReload shows the result of a reload to the run's user.
 func (l *loop) reportReload(r control.Reply) {
 	if r.Err != "" {
-		l.warn("reread the job files: " + strings.Join(append([]string{r.Err}, r.Lines...), "\n"))
+		l.warn("cannot reread the job files: " + strings.Join(append([]string{r.Err}, r.Lines...), "\n"))
 		return
 	}
 	if l.Say != nil {

@@ -135,9 +135,9 @@ type attempt struct {
 
 // shown tracks which snapshots the sinks have received.
 type shown struct {
-	dirty  bool // something has changed since
-	at     time.Time
-	silent []string // parts of the engine that do not answer
+	dirty  bool      // something has changed since the last one
+	at     time.Time // when they received the last one
+	silent []string  // parts of the engine that do not answer
 }
 
 // inboxSize lets several goroutines that finish together continue without waiting for the loop.

@@ -98,8 +98,8 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 	return e
 }
 
-// remaining returns how much longer a job takes, and the relative error of that; 0 if nothing is
-// known. o is the job's attempt, or nil.
+// remaining estimates how much longer a job takes, and the estimate's relative error; 0 if nothing
+// is known. o is the job's attempt, or nil.
 func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[string]float64) (rest time.Duration, spread float64) {
 	switch mean, off := sched.Mean(known, ran); {
 	case mean > 0:

@@ -24,7 +24,7 @@ var (
 	style string
 )
 
-// maxPlain is the largest data in bytes that stays readable, so that users can search the file.
+// maxPlain is the size in bytes up to which data stays readable, so that users can search the file.
 // Larger data is compressed, to fit in an email.
 const maxPlain = 1 << 20
 

@@ -137,7 +137,7 @@ func Quantile(seconds []float32, part float64) time.Duration {
 }
 
 // Memory returns the memory to reserve on each GPU for a job of the group, and the number of runs
-// this is based on; 0 if there are too few.
+// that it is based on; 0 if there are too few.
 func (f *SeedGroup) Memory() (memory gpu.Bytes, runs int) {
 	if f == nil || len(f.Peaks) < LearnFrom {
 		return 0, 0

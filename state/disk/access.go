@@ -105,7 +105,7 @@ func (s *State) Share() {
 			err = errors.Join(a.share(f.dir, 7, 5, 4), a.share(filepath.Join(f.dir, lockName), 6, 6, 6), a.share(filepath.Join(f.dir, editsName), 6, 6, 6))
 		}
 		if err != nil {
-			s.warnings = append(s.warnings, fmt.Sprintf("%s: cannot set the permissions of the job files: %v", f.dir, err))
+			s.warnings = append(s.warnings, fmt.Sprintf("%s: cannot apply the permissions of the job files: %v", f.dir, err))
 		}
 	}
 }

@@ -126,8 +126,8 @@ func tryLock(f *os.File, dead func() bool) (bool, error) {
 }
 
 // dead reports whether h was a process on this host that has ended. It is false for processes that
-// cannot be seen from here. This process counts as ended, unless self is set, because it may be the
-// holder.
+// cannot be seen from here. If self is set, this process may be the holder; otherwise, a holder with
+// its PID is an earlier process, which has ended.
 func (h holder) dead(self bool) bool {
 	switch {
 	case h.Host != host.Name() || h.foreign():

@@ -153,13 +153,12 @@ test('actions that end work say how much and ask first; a drain can be undone', 
   await click(page, 'Resume', '.top');
   await until(async () => (await summary()).run.phase === 'running', 'the drain is undone');
   await click(page, 'Stop', '.top');
-  await text(page, 'Ends 1 job; ');
-  await text(page, ' start over.');
+  await text(page, 'Ends 1 job, losing ');
   await shoot(page, 'morning-stop', looks[0]);
   await click(page, 'Cancel', 'dialog');
   await click(page, 'Free a GPU …', '.top');
   await (await page.waitForSelector('dialog input[type=radio]')).click();
-  await text(page, 'Ends 1 job; ');
+  await text(page, 'Ends 1 job, losing ');
   await click(page, 'Cancel', 'dialog');
   await page.evaluate(() => document.querySelector('.jobs thead input').click()); // all jobs
   await click(page, 'Retry', '.chosen');

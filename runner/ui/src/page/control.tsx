@@ -94,10 +94,10 @@ export function Verbs({ verbs, small, label }: { verbs: Verb[]; small?: boolean;
 
 type Target = Pick<JobRow, 'name' | 'state' | 'wait'> & Partial<Pick<JobRow, 'gpus' | 'started' | 'ended'>>;
 
-/** "ends 6 jobs; 0.1 GPU hours start over" */
+/** "Ends 6 jobs, losing 0.1 GPU hours." */
 export function lossOf(jobs: Target[]): string {
   const running = jobs.filter((j) => j.state === 'running');
-  return `Ends ${count(running.length, 'job')}; ${gpuHours(running)} start over.`;
+  return `Ends ${count(running.length, 'job')}, losing ${gpuHours(running)}.`;
 }
 
 function gpuHours(jobs: Target[]): string {

@@ -48,7 +48,7 @@ test('the timelines of the page and the report show the queue and the GPUs of no
       if (name === 'cluster') await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/timeline`);
       await page.waitForSelector('.timeline canvas');
       const label = await page.$eval('.timeline canvas', (c) => c.getAttribute('aria-label'));
-      assert.match(label, /^3 bars on 2 rows/, 'two queued, one on a GPU');
+      assert.match(label, /^3 bars in 2 rows/, 'two queued, one on a GPU');
       const said = [];
       await page.focus('.timeline canvas');
       for (let i = 0; i < 3; i++) {

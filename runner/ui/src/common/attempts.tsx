@@ -17,7 +17,7 @@ export function queued(a: Attempt, now: number): number | null {
   return a.submitted ? Math.max(0, seconds(a.started ?? a.ended, now) - seconds(a.submitted)) : null;
 }
 
-/** Attempts by GPU: one row each, by node on a cluster, one for jobs without GPUs, and the cluster's queue as a list of its own. */
+/** Attempts in rows: one for each GPU (on a cluster, of each node), one for jobs without GPUs, and one for the cluster's queue. */
 export function lanesOf<T extends Named>(attempts: T[], readings: Readings | null, now: number): Lanes<T> {
   const rows = new Rows(), items: Piece<T>[] = [];
   for (const g of readings?.gpus ?? []) rows.add('', g); // also GPUs without jobs
@@ -41,7 +41,7 @@ export function Attempts<T extends Named>({ lanes: l, now, open }: { lanes: Lane
   const bands = new Set(l.bands.map((b) => b.color));
   return (
     <>
-      <Timeline label={`${count(l.items.length, 'bar')} on ${count(l.rows.length, 'row')}`} {...l} tip={(i) => attemptWords((i as Piece<T>).of, now)} onOpen={(i) => open((i as Piece<T>).of)} />
+      <Timeline label={`${count(l.items.length, 'bar')} in ${count(l.rows.length, 'row')}`} {...l} tip={(i) => attemptWords((i as Piece<T>).of, now)} onOpen={(i) => open((i as Piece<T>).of)} />
       <p class="legend">
         <span><i class="ok" />succeeded</span><span><i class="bad" />failed</span><span><i class="run" />running</span><span><i class="warn hatched" />had to leave its GPU, or was stopped</span><span>↻ a retry</span>
         {bands.has('theirs') && <span><i class="theirs thin" />used by other users</span>}{bands.has('busy') && <span><i class="busy thin" />too full or busy</span>}{bands.has('warn') && <span><i class="warn thin" />limits</span>}

@@ -1,4 +1,4 @@
-// Failed jobs, grouped by error. A group opens to the end of its log.
+// Failed jobs, grouped by error. Opening a group shows the end of its first job's log.
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { clean } from './format';

@@ -20,7 +20,7 @@ export function statesOf(is: string, alive: boolean): string[] | undefined {
   return alive || is !== 'idle' ? five.find((f) => f.is === is)?.states : [...five[4].states, ...waiting];
 }
 
-/** The number of jobs in a word's states, or of all jobs without a word. */
+/** The number of jobs in a word's states; without a word, of all jobs. */
 export const countOf = (counts: Counts, alive: boolean, is?: Five) =>
   (is ? statesOf(is, alive)! : Object.keys(counts)).reduce((n, s) => n + (counts[s] ?? 0), 0);
 

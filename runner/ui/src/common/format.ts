@@ -44,7 +44,7 @@ export function time(at: string | number | null | undefined, now = Date.now()): 
 /** Local date and time with seconds: "2026-03-01 06:12:40". */
 export const stamp = (at: string | null | undefined) => (at ? new Date(at).toLocaleString('sv') : '');
 
-/** The later time, without its date if both have the same. */
+/** The later time, without its date if both are on the same day. */
 export const until = (from: string, to: string) => (stamp(from).slice(0, 10) === stamp(to).slice(0, 10) ? stamp(to).slice(11) : stamp(to));
 
 /** Unix time in seconds; now if it has not happened yet. */

@@ -4,7 +4,7 @@ import type { Readings, ReadingsOfGPU } from './types';
 
 export type Item = {
   row: number;
-  from: number; // Unix time in seconds, as is to
+  from: number; // Unix time in seconds, like `to`
   to: number;
   tone: string; // a class of theme.css: ok, bad, warn, run, idle
   label: string;

@@ -24,7 +24,7 @@ export const states: Record<string, Look> = {
   pruned: { tone: 'idle', symbol: '✂' },
 };
 
-// A state from a later version of gpurun looks like a waiting job.
+// A state from a later version of gpurun looks like a pending job.
 export const look = (state: string): Look => states[state] ?? { tone: 'idle', symbol: '○' };
 
 const words: Record<string, string> = { oom: 'out of memory' };
@@ -35,7 +35,7 @@ const left = new Set(['preempted', 'resized', 'gpu_taken', 'interrupted']);
 /** Whether a cause means that the attempt had to leave its GPU. */
 export const handedOver = (cause: string | null | undefined) => cause != null && left.has(cause);
 
-/** A state. For a stalled job it says so, with what stalls in the tooltip. */
+/** A state. A stalled job is shown as stalled, with the reason in the tooltip. */
 export function State({ state, stalled }: { state: string; stalled?: string | null }) {
   const { tone, symbol } = look(stalled ? 'stalled' : state);
   return <span class={`state ${tone}`} title={stalled ?? undefined}><span class="symbol" aria-hidden="true">{symbol}</span>{stalled ? 'stalled' : stateWords(state)}</span>;

@@ -105,7 +105,7 @@ export function Timeline(p: Props) {
   const rect = canvas.current?.getBoundingClientRect();
   return (
     <div class="timeline">
-      <div class="tools no-print" role="group" aria-label="Zoom of the timeline">
+      <div class="tools no-print" role="group" aria-label="Timeline zoom">
         <button class="button" onClick={() => zoom(0.5)} aria-label="Zoom in">+</button>
         <button class="button" onClick={() => zoom(2)} aria-label="Zoom out" disabled={!view}>−</button>
         <button class="button" onClick={() => setView(null)} disabled={!view}>All</button>
@@ -183,7 +183,7 @@ function draw(el: HTMLCanvasElement, p: Props, lay: ReturnType<typeof layout>, s
   }
   c.globalAlpha = 1;
   const group = lit === undefined ? null : p.items[lit].group;
-  const upTo = new Map<number, number>(); // right edge of each lane so far in pixels, by color
+  const upTo = new Map<number, number>(); // by lane: right edge so far, in pixels
   p.items.forEach((it, i) => {
     const a = x(it.from), z = Math.max(x(it.to), a + 1);
     if (z < edge || a > width) return;

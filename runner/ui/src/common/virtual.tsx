@@ -4,7 +4,7 @@ import type { RefObject } from 'preact';
 
 export interface Window { from: number; to: number; above: number; below: number }
 
-/** Lines that the longest of some names needs in `room` pixels, at most four, because jobs may differ only at its end. */
+/** The number of lines that the longest name needs in `room` pixels, at most four. Names may differ only at their ends. */
 export const linesFor = (longest: number, room: number) => (longest * 6.8 > room ? Math.min(Math.ceil((longest * 8) / room), 4) : 1);
 
 /** The visible rows of a list, with some more on both sides. */
@@ -18,7 +18,7 @@ const onPaper = 500; // most rows to print
 
 /**
  * useWindow follows the scroll position of `scroller` and returns the rows to render. It
- * re-renders only when other rows are needed. In print, these are the first rows.
+ * re-renders only when other rows are needed. In print, it returns the first rows.
  */
 export function useWindow(scroller: RefObject<HTMLElement | null>, rows: number, rowHeight: number, head = 0) {
   const more = 8;

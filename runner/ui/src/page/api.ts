@@ -35,7 +35,7 @@ export const hasToken = () => sessionStorage.getItem(kept) != null;
 const hex = (b: ArrayBuffer) => [...new Uint8Array(b)].map((x) => x.toString(16).padStart(2, '0')).join('');
 let proven: Promise<string> | null = null, before = false;
 
-/** After a lost connection, another user's program may have the port: the server proves itself again. */
+/** After a lost connection, another user's program may have the port, so the server must prove itself again. */
 export function distrust() { proven = null; }
 
 const newNonce = () => hex(crypto.getRandomValues(new Uint8Array(16)).buffer);

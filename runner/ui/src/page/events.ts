@@ -42,7 +42,7 @@ export interface Stream {
   event(e: Event): boolean | void;
   /** Called when the stream opens, and when it breaks, with the reason. */
   state(connected: boolean, reason: string): void;
-  /** Reports errors that a retry cannot fix. */
+  /** Returns whether a retry cannot fix the error. */
   fatal(err: unknown): boolean;
 }
 

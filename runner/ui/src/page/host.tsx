@@ -64,7 +64,7 @@ function NoGPUs() {
   return <div class="callout warn"><Text of={why.message} />{why.more.map((m) => <p class="muted"><Text of={m} /></p>)}</div>;
 }
 
-// The server keeps a point for each ten seconds. The page fetches new ones every half minute.
+// The server keeps one point every ten seconds. The page fetches new ones every half minute.
 function usePast(): Past | null {
   const [past, set] = useState<Past | null>(null);
   useEffect(() => {

@@ -1,6 +1,6 @@
 // The page's data: the host and its batches, or one batch with all its jobs. One stream of
 // events keeps it current. Only one is open at a time, because a browser allows six
-// connections to a server over all tabs.
+// connections to a server across all tabs.
 import { distrust, get, open, Refused, unknownToken } from './api';
 import { follow } from './events';
 import { changed, setNow } from './live';

@@ -46,7 +46,7 @@ func renumber(list string) (s string, n int) {
 	return s[1:], n + 1
 }
 
-// deviceNames are the variables that choose GPUs: of CUDA, of containers and of nvidia-docker.
+// deviceNames are the variables that choose GPUs for CUDA, for containers and for nvidia-docker.
 var deviceNames = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NV_GPU"}
 
 // jobDevices passes a job's GPUs to docker's --gpus.

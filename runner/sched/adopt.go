@@ -46,7 +46,7 @@ func (Began) on(c *Core) {
 	}
 }
 
-// adopted returns an open attempt as its start recorded it.
+// adopted rebuilds an open attempt from its recorded facts.
 func adopted(o *state.Attempt) *attempt {
 	s := &o.Start
 	a := &attempt{

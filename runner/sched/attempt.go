@@ -114,7 +114,7 @@ func (a *attempt) hold() string {
 	return a.uniID
 }
 
-// fact returns the beginning of a fact about the attempt.
+// fact returns a fact about the attempt with the fields that all kinds share.
 func (a *attempt) fact(kind state.Kind, now Now) state.Fact {
 	return state.Fact{Kind: kind, Time: now.Wall, Job: a.name, Key: a.key, UniID: a.uniID, Attempt: int(a.n)}
 }

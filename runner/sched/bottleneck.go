@@ -81,7 +81,7 @@ func (c *Core) brief(v *gpu.Verdict, no noGPU) string {
 	return text + " (" + by + ")"
 }
 
-// lacking returns the GPUs that a job lacks, by reason, in at most two groups. It names another
+// lacking describes the GPUs that a job lacks, by reason, in at most two groups. It names another
 // user only if the job would start without their jobs and processes. alone means that this batch
 // holds all GPUs, which is a sufficient explanation.
 func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {

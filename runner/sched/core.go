@@ -255,7 +255,7 @@ func (c *Core) apply(file int, f state.Fact) {
 
 // giveUp ends the wait when the first job waiting for a GPU has waited long enough while
 // no job of this run held one: for max_wait or, with --no-wait, until all GPUs have
-// been read once since. --no-wait lets a hand-over finish first; max_wait keeps
+// been read once since then. --no-wait lets a hand-over finish first; max_wait keeps
 // counting during one, since the driver may fail in the middle of it.
 func (c *Core) giveUp() {
 	w, now := &c.waiter, c.now.Boot

@@ -65,7 +65,7 @@ type death struct {
 	better  string // how its job then did elsewhere, "train-1 succeeded on GPU 2"; or ""
 }
 
-// symptoms is the evidence about its devices in an attempt's end.
+// symptoms is the evidence in an attempt's end about the attempt's devices.
 type symptoms struct {
 	contained bool // it failed because of an error that its device contained
 	signed    bool // it has the signature of a device's fault
@@ -215,7 +215,7 @@ func (h *health) rests(now time.Duration, r *series, retriable func(int32, []gpu
 	return now < r.last+suspectFor && enough(only) && slices.ContainsFunc(only, func(d death) bool { return retriable(d.job, []gpu.UUID{r.id}) })
 }
 
-// nextTrial calls by with the times at which a suspect is quarantined or has rested enough.
+// nextTrial calls by with the times at which a suspect may be quarantined or has rested enough.
 func (h *health) nextTrial(live iter.Seq[*attempt], by func(time.Duration)) {
 	for _, r := range h.series {
 		if !enough(r.deaths) {

@@ -47,7 +47,7 @@ func (p phase) public() state.Phase { return publicPhases[p] }
 // over reports whether the job is finished for this run.
 func (p phase) over() bool { return p >= succeeded }
 
-// good reports whether a job that needs one in this phase, which is final, may run.
+// good reports whether a job in this final phase lets the jobs that need it run.
 func (p phase) good() bool { return p == succeeded || p == upToDate || p == notNeeded || p == pruned }
 
 // phaseOf returns the final phase for p.

@@ -240,8 +240,8 @@ func (c *Core) room(id int32) *schema.Wait {
 	return c.space(id)
 }
 
-// quota is like space, but checks only this run's own limits. Once the patience of a job that found
-// too little is over, no other job may take any.
+// quota is like space, but checks only this run's own limits. Once a job that found too little runs
+// out of patience, no other job may take any.
 func (c *Core) quota(id int32) *schema.Wait {
 	cl := c.jobs[id].class
 	own := c.reserved()
@@ -294,8 +294,8 @@ func (c *Core) poolSize(name string) int {
 	return 0
 }
 
-// full returns why a job's pool prevents its start now, or nil. Once the patience of a job that
-// needs more than is left is over, no other job may take any of it.
+// full returns why a job's pool prevents its start now, or nil. Once a job that needs more than is
+// left runs out of patience, no other job may take any of the pool.
 func (c *Core) full(id int32) *schema.Wait {
 	use := c.spec(id).Pool
 	if use.N == 0 {

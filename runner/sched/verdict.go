@@ -64,7 +64,7 @@ const (
 	runs
 )
 
-// Reasons of several tests.
+// Reasons that several tests give.
 var (
 	neverRan       = reason{schema.PlanNeverRan, "never ran"}
 	commandChanged = reason{schema.PlanCommandChanged, "command changed"} // its name used to have another key

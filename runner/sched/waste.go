@@ -14,7 +14,7 @@ import (
 type lostTime struct {
 	waits bool          // a job waits for GPUs
 	on    []obstacle    // one for each GPU that the job cannot have now
-	since time.Duration // start of that time
+	since time.Duration // end of the time that sum includes
 	sum   []state.Loss  // losses since the last start
 }
 

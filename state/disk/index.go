@@ -25,7 +25,7 @@ const indexName = "ledger.index"
 // These limits decide when to write an index, in bytes of the ledger.
 const (
 	indexFrom  = 4 << 20 // below this, reading all lines is fast enough
-	indexShare = 8       // and the new part must be at least 1/indexShare of the covered part
+	indexShare = 8       // the new part must also be at least 1/indexShare of the covered part
 	indexClose = 1 << 30 // at the end of a run: more than this is left to the next run
 )
 

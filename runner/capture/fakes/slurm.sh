@@ -1,4 +1,4 @@
-# sbatch hands its script over, once for each index of an array; srun and salloc run their command in place
+# sbatch submits its script, once for each index of an array; srun and salloc run their command in place
 set -f
 command=${0##*/}
 if [ "$command" = scontrol ]; then
@@ -21,7 +21,7 @@ option() {
     --wrap) wrap=$2 ;;
   esac
 }
-options() { # and left is how many words follow them
+options() { # sets left to the number of words after the options
   while [ $# -gt 0 ]; do
     case $1 in
       --*=*) option "${1%%=*}" "${1#*=}" ;;
@@ -43,7 +43,7 @@ if [ "$command" = sbatch ] && [ -z "$wrap" ]; then
   [ "$script" ] || { script=${GPURUN_CAPTURE:-/dev/gpurun-capture}/script$$ && cat >"$script" && set -- "$@" "$script"; }
   [ -r "$script" ] || { echo "sbatch: error: cannot read the script: $script" >&2; exit 1; }
   options $(sed -n 's/^#SBATCH[[:space:]]*//p' "$script" | sed "s/[[:space:]]#.*//; s/[\"']//g")
-  options "$@" # these win
+  options "$@" # these override the script's
 fi
 shift $skip
 

@@ -188,7 +188,7 @@ export function RunControl({ batch, summary: s }: { batch: string; summary: Summ
   );
 }
 
-// The bottom of a dialog: its command, and the button that does it.
+// The bottom of a dialog: its command, and the button that runs it.
 function Deed({ word, command, onClose, danger }: { word: string; command: string[]; onClose: () => void; danger?: boolean }) {
   return (
     <div class="buttons">

@@ -1,4 +1,4 @@
-// One signal for everything on the page: every change of data rings it, and the page redraws
+// One signal for everything on the page: every change of data triggers it, and the page redraws
 // once per frame. Running times redraw each second.
 import { useEffect, useState } from 'preact/hooks';
 

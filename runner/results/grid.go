@@ -175,7 +175,7 @@ func (g *grid) filter(f filter) error {
 	fac := g.factors[at]
 	for _, v := range f.values {
 		if _, known := fac.ids[v]; !known {
-			return refuse(f.name+" is "+list(fac.values, 8), "--where %s=%s: no job has this value", f.name, v)
+			return refuse("values of "+f.name+": "+list(fac.values, 8), "--where %s=%s: no job has this value", f.name, v)
 		}
 	}
 	var jobs []*Job

@@ -155,7 +155,7 @@ func (b *build) baseline() error {
 	id, known := f.ids[v.values[0]]
 	switch {
 	case !known:
-		return refuse(v.name+" is "+list(f.values, 8), "--versus %s=%s: no job has this value", v.name, v.values[0])
+		return refuse("values of "+v.name+": "+list(f.values, 8), "--versus %s=%s: no job has this value", v.name, v.values[0])
 	case slices.Contains(b.over, b.versus):
 		return refuse("name what to average over: --over …", "--versus %s: the table averages over it", v.name)
 	case !b.varies(b.versus):

@@ -70,7 +70,7 @@ func (c *Core) estimateDurations() {
 	c.rank()
 }
 
-// expect adds a waiting job's estimated duration to the expected total.
+// expect records a waiting job's estimated duration.
 func (c *Core) expect(id int32) {
 	takes, _ := c.seedGroup(id).Took()
 	c.usage.expect(id, takes)

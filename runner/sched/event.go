@@ -282,7 +282,7 @@ type End struct {
 	Why   string // state.Why…
 	Kill  bool
 
-	Unbegun bool // only if it still waits in the queue of a cluster; else nothing happens to it
+	Unbegun bool // stop it only if it still waits in the queue of a cluster
 }
 
 // Hold: keep an attempt in the cluster's queue, or release it.

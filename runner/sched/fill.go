@@ -258,7 +258,7 @@ func (c *Core) exceedsAllocation(id int32) *schema.Wait {
 	return w
 }
 
-// holdExceeding holds the next jobs that exceed the allocation by now.
+// holdExceeding holds the next jobs that now exceed the allocation.
 func (c *Core) holdExceeding() {
 	for _, cl := range c.classes {
 		for id := c.firstOf(cl); id >= 0 && c.exceedsAllocation(id) != nil; id = c.firstOf(cl) {
@@ -272,7 +272,7 @@ func (c *Core) leaves() bool {
 	return !c.opts.Ends.IsZero() && slices.ContainsFunc(c.graph.order, func(id int32) bool { return c.jobs[id].phase == held && c.exceedsAllocation(id) != nil })
 }
 
-// warnExceeding reports at the end the jobs that exceeded the allocation.
+// warnExceeding warns, at the end of the run, about the jobs that exceed the allocation.
 func (c *Core) warnExceeding() {
 	n, text := 0, ""
 	for i := range c.jobs {

@@ -8,7 +8,7 @@ import (
 	"gpurun/gpu"
 )
 
-// devices tracks GPUs beyond their readings.
+// devices tracks what readings do not show about GPUs.
 type devices struct {
 	excluded []gpu.UUID // excluded from this run by stop --gpu
 	cooling  []cooldown // just lost to another run

@@ -179,7 +179,7 @@ func (l *loop) warnOfGPUs(s gpu.Observation) {
 		switch lost := w.lost[r.UUID]; {
 		case r.Err != "" && !lost:
 			w.lost[r.UUID] = true
-			l.say(fmt.Sprintf("GPU %s does not answer: no job starts on it until it does: %s", l.indexOf(r.UUID), r.Err))
+			l.say(fmt.Sprintf("GPU %s does not answer, so no job starts on it until it does: %s", l.indexOf(r.UUID), r.Err))
 		case r.Err == "" && lost:
 			delete(w.lost, r.UUID)
 			if r.Found != nil {

@@ -160,7 +160,7 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 		}
 		other, place.Other = &l.Batch.Jobs[others[0]], int32(others[0])
 		if len(others) > 1 || r.Set["before"] != "" && place.After {
-			return rep, fmt.Errorf("before and after need exactly one job")
+			return rep, fmt.Errorf("set either before or after, to exactly one job")
 		}
 	}
 	low, high, in := 0, 0, make([]bool, len(l.Batch.Jobs))

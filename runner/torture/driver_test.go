@@ -17,7 +17,7 @@ jobs:
 `)
 	d.behaves("err.handle.1=15")
 	r := d.run()
-	d.until(r, filepath.Join(d.state, "run.log"), "GPU 1 does not answer: no job starts on it until it does: GPU is lost")
+	d.until(r, filepath.Join(d.state, "run.log"), "GPU 1 does not answer, so no job starts on it until it does: GPU is lost")
 	d.behaves("")
 	if !r.wait(patience) {
 		t.Fatal(dump(r))

@@ -239,9 +239,9 @@ jobs:
 		{"no readings", "gpus: [{memory: 24GiB}]\noutages: [{from: 200ms, error: the driver is reloaded}]\n", 124,
 			[]string{"gave up waiting for a GPU: train", "no readings: the driver is reloaded", "cannot read the GPUs, so no more jobs start", "2 of 3 done, 1 did not run"}},
 		{"only GPU is lost", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}]\n", 124,
-			[]string{"gave up waiting for a GPU: train", "GPU 0 does not answer: no job starts on it until it does: GPU is lost", "2 of 3 done, 1 did not run"}},
+			[]string{"gave up waiting for a GPU: train", "GPU 0 does not answer, so no job starts on it until it does: GPU is lost", "2 of 3 done, 1 did not run"}},
 		{"one of two GPUs is lost", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}, {memory: 24GiB}]\n", 0,
-			[]string{"GPU 0 does not answer: no job starts on it until it does: GPU is lost", "3 of 3 done"}},
+			[]string{"GPU 0 does not answer, so no job starts on it until it does: GPU is lost", "3 of 3 done"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

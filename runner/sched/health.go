@@ -206,8 +206,8 @@ func (h *health) examine(now time.Duration, live iter.Seq[*attempt], retriable f
 	return quarantineDecision{}, false
 }
 
-// rests reports whether a suspect stays unused: one of the jobs that died only there can still be
-// tried elsewhere.
+// rests reports whether a suspect stays unused because one of the jobs that died only there can
+// still be tried elsewhere.
 func (h *health) rests(now time.Duration, r *series, retriable func(int32, []gpu.UUID) bool) bool {
 	only := slices.DeleteFunc(slices.Clone(r.deaths), func(d death) bool {
 		return slices.ContainsFunc(h.places(d.job), func(id gpu.UUID) bool { return !slices.Contains(d.on, id) })

@@ -17,7 +17,7 @@ type pruning struct {
 	groups map[int32]uint64      // groups of jobs that are compared
 	curves map[int32]state.Curve // reported points, as in the ledger
 	fresh  bool                  // something was reported since the last look
-	silent bool                  // the warning about a job that reported nothing was given
+	silent bool                  // the warning about a job that reported nothing has been given
 }
 
 // ruleOf returns a job's prune rule; without one, it has no metric.

@@ -63,8 +63,8 @@ func (c *Core) quarantine(v quarantineDecision) {
 
 func (ev Published) on(c *Core) { c.health.published(c.now.Boot, ev.UUID) }
 
-// excused returns why a failure spends no retry, or "". The attempt's resources were released
-// before.
+// excused returns why a failure spends no retry, or "". The attempt's resources must have been
+// released.
 func (c *Core) excused(a *attempt, s symptoms, f state.Fact, ev Ended) string {
 	switch {
 	case !c.begun: // independent of how its job ends

@@ -12,7 +12,7 @@ import (
 
 // A resize gives a running job more or fewer GPUs. The engine asks it to save its work and ends its
 // attempt, which is not a failure. The job then starts again on the GPUs that it keeps and the free
-// ones that it gets in addition. In between, it is a move.
+// ones that it gets in addition. In between, the job is in a move.
 //
 // A job shrinks only for a waiting run, which is offered the GPUs: a run whose wish is ahead of
 // this run's, or any run if the job makes little use of its GPUs. A job grows if it uses its GPUs

@@ -142,5 +142,5 @@ func (f *SeedGroup) Memory() (memory gpu.Bytes, runs int) {
 	if f == nil || len(f.Peaks) < LearnFrom {
 		return 0, 0
 	}
-	return max(slices.Max(f.Peaks).Ample(), f.Short), len(f.Peaks)
+	return max(slices.Max(f.Peaks), f.Short).Ample(), len(f.Peaks)
 }

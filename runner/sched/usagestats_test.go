@@ -172,7 +172,7 @@ func TestInconclusiveMemoryIsNotLearned(t *testing.T) {
 	}
 }
 
-// The reserved memory must be at least what was too little for a job, and at least min_memory, and must
+// The reserved memory must be more than what was too little for a job, and at least min_memory, and must
 // fit on a GPU.
 func TestLearnedMemoryHasBounds(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 6, nil)
@@ -184,7 +184,7 @@ func TestLearnedMemoryHasBounds(t *testing.T) {
 		w.wait(time.Second)
 		w.takes(5*gpu.GiB, time.Minute, Ended{})
 	}
-	if m, _ := w.core.Learned(5); m != 8000*gpu.MiB {
+	if m, _ := w.core.Learned(5); m != (8000*gpu.MiB).Ample() {
 		t.Errorf("jobs take 5 GiB, but 8000 MiB was too little: learned %s", m)
 	}
 	w.core.spec(5).LeastMemory, w.core.spec(5).Request.Memory = true, 20*gpu.GiB

@@ -99,7 +99,7 @@ func describeFields(out *strings.Builder, fields *ast.StructType) {
 		if f.Tag.Value == "`json:\"-\"`" {
 			continue
 		}
-		name := regexp.MustCompile(`json:"([a-z_]+)`).FindStringSubmatch(f.Tag.Value)[1]
+		name := regexp.MustCompile(`json:"([a-z0-9_]+)`).FindStringSubmatch(f.Tag.Value)[1]
 		fmt.Fprintf(out, "| `%s` | %s | %s |\n", name, typ, comment(f.Comment))
 	}
 }

@@ -189,7 +189,7 @@ func TestPrunedJobIsNotAFailureAndDoesNotRunAgain(t *testing.T) {
 	s.exit("j0", Ended{})
 	s.exit("j1", Ended{})
 	r := s.core.last(int32(s.id("j2")))
-	if s.done == nil || r.State != state.Pruned || r.ErrorType != "" || r.Cause != state.CausePruned || !strings.HasPrefix(r.Reason, "acc was 0.1 up to step 3") || len(r.Points) == 0 {
+	if s.done == nil || r.State != state.Pruned || r.ErrorType != "" || r.Cause != state.CausePruned || !strings.HasPrefix(r.Reason, "best acc was 0.1 up to step 3") || len(r.Points) == 0 {
 		t.Fatalf("after the run (%v), the record is %+v", s.done, r)
 	}
 	s.begin()
@@ -314,7 +314,7 @@ func TestPruneAfterResize(t *testing.T) {
 	s.send(s.report("j1.1", 4, 0.9))
 	s.send(StopAnnounced{UniID: "j2.2", Why: state.WhyResize})
 	s.send(s.report("j2.2", 4, 0.25))
-	if s.obey(); s.phase("j2") != state.Pruned || !strings.HasPrefix(s.decided["j2"], "acc was 0.3 up to step 4") {
+	if s.obey(); s.phase("j2") != state.Pruned || !strings.HasPrefix(s.decided["j2"], "best acc was 0.3 up to step 4") {
 		t.Errorf("j2 is %s: %s", s.phase("j2"), s.decided["j2"])
 	}
 }
@@ -424,7 +424,7 @@ func TestReportsOnOldInputsDoNotCount(t *testing.T) {
 			s.send(s.report("j0.2", 1, 0.6, 0.6, 0.6))
 			s.send(s.report("j1.2", 1, 0.6, 0.6, 0.6))
 			s.obey()
-			if s.phase("j2") != state.Pruned || !strings.HasPrefix(s.decided["j2"], "acc was 0.5 up to step 3, where 1 of 2 others had 0.6") {
+			if s.phase("j2") != state.Pruned || !strings.HasPrefix(s.decided["j2"], "best acc was 0.5 up to step 3, where 1 of 2 others had 0.6") {
 				t.Fatalf("j2 is %s: %q", s.phase("j2"), s.decided["j2"])
 			}
 			s.exit("j0", Ended{})

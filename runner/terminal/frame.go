@@ -158,7 +158,7 @@ func failures(s *schema.Status, w, room int) (rows []string) {
 	for i, a := range s.Alike[:min(len(s.Alike), room)] {
 		rest := ""
 		if more := len(s.Alike) - room; more > 0 && i == room-1 {
-			rest = fmt.Sprintf(", +%d other errors", more)
+			rest = ", +" + state.Count(more, "other error")
 		}
 		rows = append(rows, Paint(Red, "✗")+failure(a, w-1-len(rest))+rest)
 	}

@@ -47,7 +47,7 @@ jobs:
 `)
 	b.Says(b.Run("jobs.yaml"), "3 of 3 done")
 	f := b.Facts(state.KindEnd)["t-1"]
-	if len(f) != 1 || f[0].State != state.Pruned || !strings.HasPrefix(f[0].Reason, "acc was 0.1 up to step 2") {
+	if len(f) != 1 || f[0].State != state.Pruned || !strings.HasPrefix(f[0].Reason, "best acc was 0.1 up to step 2") {
 		t.Fatalf("t-1 ended as %+v", f)
 	}
 	b.Until("the cluster is empty", time.Minute, func() bool { return s.left() == 0 })

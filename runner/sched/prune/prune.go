@@ -66,5 +66,5 @@ func Why(rule jobspec.Prune, own state.Curve, others []state.Curve) string {
 	case b == bar || (b > bar) == highest:
 		return ""
 	}
-	return fmt.Sprintf("%s was %.4g up to step %v, %s %d of %d others had %.4g or better", rule.Metric, b, last, at, keep, len(best), bar)
+	return fmt.Sprintf("best %s was %.4g up to step %v, %s %d of %d others had %.4g or better", rule.Metric, b, last, at, keep, len(best), bar)
 }

@@ -100,7 +100,7 @@ test('the timeline shows all GPUs and who else used them', async () => {
   const read = await until(async () => { const r = (await home.api(`/batches/${id}/timeline`)).readings; return r?.gpus.length === 4 && r.time.length > 1 && r; }, 'readings of all GPUs', 60_000);
   assert.ok(read.gpus[2].others[0] && read.gpus[2].waits.some((w) => w.user === evil), 'the readings name the other user of GPU 2');
   const { page, faults } = await visit(batch('/timeline'));
-  await page.waitForSelector('canvas[aria-label*="on 4 rows"]');
+  await page.waitForSelector('canvas[aria-label*="in 4 rows"]');
   assert.deepEqual(faults, []);
   await page.close();
 });

@@ -165,7 +165,7 @@ test('the report has names and roles for screen readers', async () => {
   const found = [], walk = (n) => { found.push(n); n.children?.forEach(walk); };
   walk(await page.accessibility.snapshot({ interestingOnly: false }));
   const has = (role, name) => found.some((n) => n.role === role && name.test(n.name ?? ''));
-  for (const [role, name] of [['heading', /jobs\.yaml/], ['heading', /^Failures$/], ['navigation', /Sections/], ['table', /^Jobs$/], ['columnheader', /State/], ['application', /bars? on 9 rows/], ['image', /GPU 0: at most .* busy on average/], ['searchbox', /Find jobs/], ['region', /Results/]]) {
+  for (const [role, name] of [['heading', /jobs\.yaml/], ['heading', /^Failures$/], ['navigation', /Sections/], ['table', /^Jobs$/], ['columnheader', /State/], ['application', /bars? in 9 rows/], ['image', /GPU 0: at most .* busy on average/], ['searchbox', /Find jobs/], ['region', /Results/]]) {
     assert.ok(has(role, name), `no ${role} ${name}`);
   }
   assert.equal(await page.$eval('[aria-label=Jobs][role=table]', (e) => e.ariaRowCount), String(jobs + 2));

@@ -143,8 +143,8 @@ func (h *History) LastOver(ledger int) Fact { return h.overs[ledger] }
 // Seq returns the sequence number of the last fact applied.
 func (h *History) Seq() int64 { return h.seq }
 
-// Apply adds one fact from the ledger of a batch's file, given by index. Facts of one ledger must
-// come in order; ledgers may be interleaved. Invalid facts are ignored.
+// Apply adds one fact. ledger is the index of the batch's file whose ledger it comes from. Facts of
+// one ledger must come in order; ledgers may be interleaved. Invalid facts are ignored.
 func (h *History) Apply(ledger int, f Fact) {
 	h.ApplyAt(ledger, h.seq+1, f)
 }

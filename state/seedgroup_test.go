@@ -44,7 +44,7 @@ func TestSeedGroupKeepsTheLastSuccesses(t *testing.T) {
 		t.Errorf("memory %s from %d runs, peaks %v, hogs %d", m, runs, f.Peaks, f.Hogs)
 	}
 	ran(h, 32, name, Fact{Memory: 40 * gpu.GiB}, Fact{State: OOM, ErrorType: ErrOOM})
-	if m, _ := f.Memory(); m != (40*gpu.GiB).Ample() {
+	if m, _ := f.Memory(); m != (40 * gpu.GiB).Ample() {
 		t.Errorf("after an OOM with 40 GiB: %s", m)
 	}
 	if n := len(h.SeedGroups(0)); n != 2 || h.SeedGroup(1, name) != nil {

@@ -23,10 +23,10 @@ import (
 
 type addCmd struct {
 	File     string `arg:"" name:"file" help:"The job file."`
-	Name     string `placeholder:"NAME" help:"Name of the job (job-1, job-2, …)."`
+	Name     string `placeholder:"NAME" help:"Name of the job (default: job-1, job-2, …)."`
 	askFlags `embed:""`
 	Needs    []string `sep:"none" placeholder:"JOB" help:"Job or glob that must succeed first (repeatable)."`
-	Priority *int     `placeholder:"N" help:"Priority of the job; jobs with higher priority start first (0)."`
+	Priority *int     `placeholder:"N" help:"Priority of the job; jobs with higher priority start first (default: 0)."`
 	Command  []string `arg:"" name:"command" help:"The command, after --."`
 }
 

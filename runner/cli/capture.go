@@ -19,10 +19,10 @@ import (
 )
 
 type captureCmd struct {
-	Output    string   `short:"o" default:"jobs.yaml" placeholder:"FILE" help:"The job file to write (${default})."`
+	Output    string   `short:"o" default:"jobs.yaml" placeholder:"FILE" help:"The job file to write (default: ${default})."`
 	Record    []string `sep:"none" placeholder:"GLOB" help:"Record matching commands instead of running them."`
 	RunReal   []string `name:"run" sep:"none" placeholder:"GLOB" help:"Run matching commands for real."`
-	GPUs      int      `name:"gpus" short:"g" default:"8" placeholder:"N" help:"Number of idle GPUs that nvidia-smi shows to the launcher (${default})."`
+	GPUs      int      `name:"gpus" short:"g" default:"8" placeholder:"N" help:"Number of idle GPUs that nvidia-smi shows to the launcher (default: ${default})."`
 	Network   bool     `help:"Let the launcher use the network."`
 	Partial   bool     `help:"Write a job file even if the launcher fails."`
 	NoSandbox bool     `help:"Run the launcher without a sandbox; it writes and removes real files."`

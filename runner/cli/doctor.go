@@ -26,7 +26,7 @@ import (
 
 type doctorCmd struct {
 	gpuFlags `embed:""`
-	Engine   string `group:"settings" placeholder:"NAME" help:"Where jobs would run: local (this host), slurm or sge (local)."`
+	Engine   string `group:"settings" placeholder:"NAME" help:"Where jobs would run: local (this host), slurm or sge (default: local)."`
 	Cluster  string `group:"settings" placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
 	JSON     bool   `name:"json" help:"Print the findings as JSON."`
 }
@@ -271,7 +271,7 @@ func (d *diagnosis) state() string {
 	used := disk.Batches(".", d.StateDir)
 	for _, b := range used {
 		if early := time.Until(b.Used); early > time.Minute {
-			d.addProblem(fmt.Sprintf("this host's clock is behind: the ledger of %s was written %s from now", batches.Shown(b.File), terminal.Duration(early)), clocks)
+			d.addProblem(fmt.Sprintf("this host's clock is behind: the ledger of %s is dated %s in the future", batches.Shown(b.File), terminal.Duration(early)), clocks)
 			break
 		}
 	}

@@ -18,14 +18,14 @@ type execCmd struct {
 	gpuFlags  `embed:""`
 	simFlag   `embed:""`
 	needFlags `embed:""`
-	GPUs      countFlag  `name:"gpus" short:"g" default:"1" placeholder:"N" help:"Number of GPUs; 2-4 for at least 2 and up to 4 (${default})."`
+	GPUs      countFlag  `name:"gpus" short:"g" default:"1" placeholder:"N" help:"Number of GPUs; 2-4 for at least 2 and up to 4 (default: ${default})."`
 	CPUs      uint16     `name:"cpus" placeholder:"N" help:"CPU cores to reserve."`
 	Memory    memoryFlag `placeholder:"SIZE" help:"Host memory to reserve."`
-	Poll      timeFlag   `default:"5s" placeholder:"TIME" help:"How often to read the GPUs while waiting (${default})."`
-	MaxWait   timeFlag   `default:"0s" placeholder:"TIME" help:"Give up after this long, with exit status 124 (never)."`
+	Poll      timeFlag   `default:"5s" placeholder:"TIME" help:"How often to read the GPUs while waiting (default: ${default})."`
+	MaxWait   timeFlag   `default:"0s" placeholder:"TIME" help:"Give up after this long, with exit status 124 (default: never)."`
 	NoWait    bool       `help:"Exit with 75 if no GPU is free right away."`
-	Name      string     `placeholder:"NAME" help:"Name to show in gpus and queue, and for stop --exec (the program)."`
-	Engine    string     `group:"settings" placeholder:"NAME" help:"Where to run the command: local (this host), slurm or sge (local)."`
+	Name      string     `placeholder:"NAME" help:"Name that gpurun gpus and queue show, and stop --exec takes (default: the program's)."`
+	Engine    string     `group:"settings" placeholder:"NAME" help:"Where to run the command: local (this host), slurm or sge (default: local)."`
 	Cluster   string     `group:"settings" placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
 	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster, wait until your jobs request at most N GPUs in total."`
 	Command   []string   `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`

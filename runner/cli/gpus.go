@@ -33,13 +33,13 @@ type gpusCmd struct {
 
 // needFlags describe the needs of one job, for commands without a job file.
 type needFlags struct {
-	GPUMemory memoryFlag  `name:"gpu-memory" short:"m" default:"8000MiB" placeholder:"SIZE" help:"Free memory required on each GPU; a bare number is MiB (${default})."`
-	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"Use only GPUs whose utilization is at most PERCENT (${default})."`
+	GPUMemory memoryFlag  `name:"gpu-memory" short:"m" default:"8000MiB" placeholder:"SIZE" help:"Free memory required on each GPU; a bare number is MiB (default: ${default})."`
+	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"Use only GPUs whose utilization is at most PERCENT (default: ${default})."`
 	GPUIDs    string      `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs."`
 	Model     []string    `placeholder:"NAME" help:"Use only GPUs whose name contains NAME."`
-	Others    string      `enum:"allow,avoid" default:"allow" placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (${default})."`
+	Others    string      `enum:"allow,avoid" default:"allow" placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (default: ${default})."`
 	Share     bool        `help:"Share a GPU with other jobs if its memory allows."`
-	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Choose among the GPUs that fit: ${enum} (${default})."`
+	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Choose among the GPUs that fit: ${enum} (default: ${default})."`
 }
 
 // defaultNeeds are the defaults of needFlags.

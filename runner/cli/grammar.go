@@ -58,7 +58,7 @@ type grammar struct {
 // globalFlags apply to all commands.
 type globalFlags struct {
 	Help     helpFlag `group:"every command" short:"h" help:"Show this help."`
-	StateDir string   `group:"every command" env:"GPURUN_STATE_DIR" placeholder:"DIR" help:"Keep the ledger, logs and lock in DIR (.gpurun next to the job file)."`
+	StateDir string   `group:"every command" env:"GPURUN_STATE_DIR" placeholder:"DIR" help:"Keep the ledger, logs and lock in DIR (default: .gpurun next to the job file)."`
 	LogLevel string   `group:"every command" enum:"debug,info,warn,error" default:"info" help:"Log level of run.log: ${enum}."`
 	NoColor  bool     `group:"every command" help:"Disable colors, like NO_COLOR."`
 }
@@ -67,9 +67,9 @@ type globalFlags struct {
 type batchFlags struct {
 	Files    []string      `arg:"" optional:"" name:"file" help:"Job files; several form one batch."`
 	JobFile  []string      `group:"job files" sep:"none" placeholder:"FILE" help:"The same as the file argument."`
-	Format   string        `group:"job files" placeholder:"yaml|block|lines" help:"Format of the files (detected)."`
+	Format   string        `group:"job files" placeholder:"yaml|block|lines" help:"Format of the files (default: detected)."`
 	Param    []string      `group:"job files" short:"p" sep:"none" placeholder:"KEY=VALUE" help:"Set a job parameter or a matrix axis: -p lr=0.1 -p seed=1,2,3."`
-	Config   string        `group:"job files" placeholder:"FILE" help:"Settings of a block file (config.yaml next to it)."`
+	Config   string        `group:"job files" placeholder:"FILE" help:"Settings of a block file (default: config.yaml next to it)."`
 	List     lineFlags     `embed:"" group:"lines"`
 	Settings settingsFlags `embed:"" group:"settings"`
 }
@@ -83,42 +83,42 @@ type jobFlags struct {
 
 // settingsFlags are a batch's settings, passed to jobspec unparsed.
 type settingsFlags struct {
-	MaxConcurrent string `short:"j" placeholder:"N" help:"Run at most N jobs at once (no limit)."`
-	MinMemory     string `placeholder:"SIZE" help:"Free memory required on each GPU for jobs without gpu_memory; a bare number is MiB (8000MiB)."`
-	MaxUtil       string `placeholder:"PERCENT" help:"Start jobs only on GPUs whose utilization is at most PERCENT (30)."`
-	Poll          string `placeholder:"TIME" help:"How often to read the GPUs while jobs wait; a bare number is seconds (5s)."`
-	MaxWait       string `placeholder:"TIME" help:"Give up when a ready job has waited this long for a GPU (0, never)."`
-	WorkDir       string `placeholder:"DIR" help:"Folder in which jobs run (the file's folder)."`
-	GPUIDs        string `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs (all)."`
-	Reserve       string `placeholder:"N" help:"Leave the N GPUs with the highest indices free (0)."`
-	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Use up to N GPUs even if --reserve leaves fewer (0)."`
-	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Use at most N GPUs at once (no limit)."`
+	MaxConcurrent string `short:"j" placeholder:"N" help:"Run at most N jobs at once (default: no limit)."`
+	MinMemory     string `placeholder:"SIZE" help:"Free memory required on each GPU for jobs without gpu_memory; a bare number is MiB (default: 8000MiB)."`
+	MaxUtil       string `placeholder:"PERCENT" help:"Start jobs only on GPUs whose utilization is at most PERCENT (default: 30)."`
+	Poll          string `placeholder:"TIME" help:"How often to read the GPUs while jobs wait; a bare number is seconds (default: 5s)."`
+	MaxWait       string `placeholder:"TIME" help:"Give up when a ready job has waited this long for a GPU (default: 0, never)."`
+	WorkDir       string `placeholder:"DIR" help:"Folder in which jobs run (default: the file's folder)."`
+	GPUIDs        string `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs (default: all)."`
+	Reserve       string `placeholder:"N" help:"Leave the N GPUs with the highest indices free (default: 0)."`
+	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Use up to N GPUs even if --reserve leaves fewer (default: 0)."`
+	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Use at most N GPUs at once (default: no limit)."`
 	Hours         string `placeholder:"HOURS" help:"Start jobs only at these times: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\" (always)."`
-	Background    bool   `negatable:"" help:"Use only GPUs that no other run waits for, and yield them on demand (no)."`
-	Share         bool   `negatable:"" help:"Let jobs share a GPU if its memory allows (no)."`
-	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU, each with 1/N of its memory by default (0, no limit)."`
-	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (allow)."`
-	Pick          string `placeholder:"POLICY" help:"Choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin (most-free)."`
-	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first, longest-first (file)."`
-	ShuffleSeed   string `placeholder:"N" help:"Seed of the shuffle, as printed by an earlier run (random)."`
-	Patience      string `placeholder:"TIME" help:"How long smaller jobs may overtake the first waiting job (10m)."`
-	Grace         string `placeholder:"TIME" help:"Time between SIGTERM and SIGKILL (10s)."`
-	FailFast      bool   `negatable:"" help:"Stop everything at the first failure (no)."`
-	Program       string `placeholder:"CMD" help:"Program that experiment lists run (python test.py)."`
+	Background    bool   `negatable:"" help:"Use only GPUs that no other run waits for, and yield them on demand (default: no)."`
+	Share         bool   `negatable:"" help:"Let jobs share a GPU if its memory allows (default: no)."`
+	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU, each with 1/N of its memory by default (default: 0, no limit)."`
+	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (default: allow)."`
+	Pick          string `placeholder:"POLICY" help:"Choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin (default: most-free)."`
+	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first, longest-first (default: file)."`
+	ShuffleSeed   string `placeholder:"N" help:"Seed of the shuffle, as printed by an earlier run (default: random)."`
+	Patience      string `placeholder:"TIME" help:"How long smaller jobs may overtake the first waiting job (default: 10m)."`
+	Grace         string `placeholder:"TIME" help:"Time between SIGTERM and SIGKILL (default: 10s)."`
+	FailFast      bool   `negatable:"" help:"Stop everything at the first failure (default: no)."`
+	Program       string `placeholder:"CMD" help:"Program that experiment lists run (default: python test.py)."`
 	Allow         string `placeholder:"LINTS" help:"Lints to turn off, e.g. pinned,background; see gpurun help lint."`
-	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed (config)."`
-	Breaker       string `placeholder:"N" help:"Hold similar jobs if the first N failed with the same error (5); 0 for never."`
+	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed (default: config)."`
+	Breaker       string `placeholder:"N" help:"Hold similar jobs if the first N failed with the same error; 0 for never (default: 5)."`
 	Pools         string `placeholder:"NAME=N" help:"How many jobs may use a resource at once, e.g. disk=4,net=2."`
-	Engine        string `placeholder:"NAME" help:"Where jobs run: local (this host), slurm or sge (local)."`
+	Engine        string `placeholder:"NAME" help:"Where jobs run: local (this host), slurm or sge (default: local)."`
 	Cluster       string `placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
-	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code, so that you can keep editing the original (no)."`
-	Learn         bool   `negatable:"" help:"Learn the memory and time of jobs from earlier runs (yes)."`
+	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code, so that you can keep editing the original (default: no)."`
+	Learn         bool   `negatable:"" help:"Learn the memory and time of jobs from earlier runs (default: yes)."`
 }
 
 // gpuFlags select the source of the GPUs.
 type gpuFlags struct {
 	Sim  string `group:"gpus" env:"GPURUN_SIM" placeholder:"SPEC" help:"Use simulated GPUs: 4x24GiB, or a YAML file."`
-	NVML string `group:"gpus" name:"nvml" env:"GPURUN_NVML" placeholder:"PATH" help:"NVML library to load (libnvidia-ml.so.1)."`
+	NVML string `group:"gpus" name:"nvml" env:"GPURUN_NVML" placeholder:"PATH" help:"NVML library to load (default: libnvidia-ml.so.1)."`
 }
 
 // simFlag belongs to commands that start jobs.
@@ -135,7 +135,7 @@ func (here simFlag) source(f *gpuFlags) *session.GPUs {
 
 // batchFlag selects the batch for a command such as status or stop.
 type batchFlag struct {
-	File string `placeholder:"FILE" help:"Job file (the one running in this folder, or the last that ran here)."`
+	File string `placeholder:"FILE" help:"Job file (default: the one running in this folder, or the last that ran here)."`
 }
 
 // paths returns all job files on the command line.

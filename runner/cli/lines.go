@@ -29,10 +29,10 @@ type lineFlags struct {
 
 // askFlags are the needs of a job.
 type askFlags struct {
-	GPUs      *countFlag  `name:"gpus" short:"g" placeholder:"N" help:"GPUs per job: 2, 2-4, or 0 for none (1)."`
-	GPUMemory *memoryFlag `name:"gpu-memory" short:"m" placeholder:"SIZE" help:"Free memory required on each GPU; a bare number is MiB (--min-memory)."`
-	Timeout   *timeFlag   `placeholder:"TIME" help:"Stop a job after this long; a bare number is seconds (never)."`
-	Retry     retryFlag   `placeholder:"N" help:"Retry a failed job N times, or forever (0)."`
+	GPUs      *countFlag  `name:"gpus" short:"g" placeholder:"N" help:"GPUs per job: 2, 2-4, or 0 for none (default: 1)."`
+	GPUMemory *memoryFlag `name:"gpu-memory" short:"m" placeholder:"SIZE" help:"Free memory required on each GPU; a bare number is MiB (default: min_memory)."`
+	Timeout   *timeFlag   `placeholder:"TIME" help:"Stop a job after this long; a bare number is seconds (default: never)."`
+	Retry     retryFlag   `placeholder:"N" help:"Retry a failed job N times, or forever (default: 0)."`
 }
 
 // given returns l with the flags applied.

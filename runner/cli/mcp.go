@@ -21,7 +21,7 @@ import (
 )
 
 type mcpCmd struct {
-	Root  []string `sep:"none" placeholder:"DIR" help:"Show the client only files below DIR (repeatable; current folder)."`
+	Root  []string `sep:"none" placeholder:"DIR" help:"Show the client only files below DIR (repeatable; default: current folder)."`
 	Allow []string `placeholder:"control|run" help:"Also allow stopping and retrying jobs (control), or starting and adding them (run)."`
 }
 

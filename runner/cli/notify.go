@@ -21,7 +21,7 @@ import (
 )
 
 type notifyCmd struct {
-	Files []string `arg:"" optional:"" name:"file" help:"Job files with notify (your config.yaml alone)."`
+	Files []string `arg:"" optional:"" name:"file" help:"Job files with notify (default: your config.yaml alone)."`
 	Test  bool     `help:"Send a test message to each target, and report failures."`
 }
 

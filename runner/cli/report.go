@@ -28,9 +28,9 @@ func (s *shownRun) recordGPUs(r *session.Run) *report.Recorder {
 }
 
 type reportCmd struct {
-	Path   string `arg:"" optional:"" name:"file" help:"Job file (the one running in this folder, or the last that ran here)."`
+	Path   string `arg:"" optional:"" name:"file" help:"Job file (default: the one running in this folder, or the last that ran here)."`
 	File   string `placeholder:"FILE" help:"The same as the file argument."`
-	Output string `short:"o" placeholder:"FILE" help:"Where to write the report; - for standard output (NAME-report.html)."`
+	Output string `short:"o" placeholder:"FILE" help:"Where to write the report; - for standard output (default: NAME-report.html)."`
 	JSON   bool   `name:"json" help:"Print the data as JSON instead."`
 
 	runFlag `embed:""`

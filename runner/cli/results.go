@@ -14,20 +14,20 @@ import (
 )
 
 type resultsCmd struct {
-	Files  []string `arg:"" optional:"" name:"file" help:"Job files (those running in this folder, or the last that ran here)."`
+	Files  []string `arg:"" optional:"" name:"file" help:"Job files (default: those running in this folder, or the last that ran here)."`
 	File   []string `placeholder:"FILE" help:"The same as the file argument."`
 	Metric []string `placeholder:"NAME" help:"Show only these metrics."`
-	By     []string `placeholder:"PARAM" help:"Group rows by these parameters (all that vary)."`
-	Over   []string `placeholder:"PARAM" help:"Average over these parameters (seed, random_seed, rep, repeat, trial or run)."`
+	By     []string `placeholder:"PARAM" help:"Group rows by these parameters (default: all that vary)."`
+	Over   []string `placeholder:"PARAM" help:"Average over these parameters (default: seed, random_seed, rep, repeat, trial or run)."`
 	Best   string   `placeholder:"METRIC" help:"Keep the best setting of the parameters that are not in --by."`
 	Pivot  string   `placeholder:"PARAM" help:"Make a column for each value of this parameter."`
-	Within []string `placeholder:"PARAM" help:"Mark the best row for each value of these parameters (the data set)."`
+	Within []string `placeholder:"PARAM" help:"Mark the best row for each value of these parameters (default: the data set)."`
 	Versus string   `placeholder:"PARAM=VALUE" help:"Add paired differences from this baseline."`
 	Where  []string `sep:"none" placeholder:"PARAM=VALUE,…" help:"Use only jobs with this value; PARAM!=VALUE excludes them."`
-	Err    string   `enum:"sd,sem,ci95" default:"sd" placeholder:"sd|sem|ci95" help:"Print the standard deviation, standard error or 95% interval after ± (${default})."`
+	Err    string   `enum:"sd,sem,ci95" default:"sd" placeholder:"sd|sem|ci95" help:"Print the standard deviation, standard error or 95% interval after ± (default: ${default})."`
 	Raw    bool     `help:"Print a row for each job instead of averages."`
 	Sort   string   `placeholder:"COLUMN" help:"Sort by a metric, best first, or a parameter; --sort=-COLUMN reverses."`
-	Format string   `enum:"text,csv,json,md,latex" default:"text" placeholder:"text|csv|json|md|latex" help:"Output format: ${enum}; csv and json keep full precision (${default})."`
+	Format string   `enum:"text,csv,json,md,latex" default:"text" placeholder:"text|csv|json|md|latex" help:"Output format: ${enum}; csv and json keep full precision (default: ${default})."`
 	JSON   bool     `name:"json" help:"Print JSON, like --format json."`
 	Watch  bool     `short:"w" help:"Print again when something changes, until the run ends."`
 

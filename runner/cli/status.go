@@ -12,7 +12,7 @@ import (
 )
 
 type statusCmd struct {
-	Path    string `arg:"" optional:"" name:"file" help:"Job file (the one running in this folder, or the last that ran here)."`
+	Path    string `arg:"" optional:"" name:"file" help:"Job file (default: the one running in this folder, or the last that ran here)."`
 	File    string `placeholder:"FILE" help:"The same as the file argument."`
 	Watch   bool   `short:"w" help:"Watch until the run ends, and exit with its status."`
 	Verbose bool   `short:"v" help:"Also show how the GPUs of each job are connected."`
@@ -88,7 +88,7 @@ func (c *statusCmd) json(a *app, ref *batches.Ref) error {
 
 // A runFlag selects the run whose -p values are shown.
 type runFlag struct {
-	Which string `name:"run" placeholder:"N|ID" help:"Show the jobs with the -p values of run N; 0 means the file's own values (last run)."`
+	Which string `name:"run" placeholder:"N|ID" help:"Show the jobs with the -p values of run N; 0 means the file's own values (default: last run)."`
 }
 
 func (f *runFlag) choose(refs []*batches.Ref) {

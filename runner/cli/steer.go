@@ -10,7 +10,7 @@ import (
 
 type pauseCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to pause (the whole run)."`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to pause (default: the whole run)."`
 }
 
 func (pauseCmd) Help() string {
@@ -30,7 +30,7 @@ func (c *pauseCmd) Run(a *app) error {
 
 type resumeCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to resume (the whole run)."`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to resume (default: the whole run)."`
 }
 
 func (resumeCmd) Help() string {

@@ -21,7 +21,7 @@ import (
 
 type waitCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string  `arg:"" optional:"" name:"job" help:"Jobs or globs to wait for (the whole run)."`
+	Jobs      []string  `arg:"" optional:"" name:"job" help:"Jobs or globs to wait for (default: the whole run)."`
 	Timeout   *timeFlag `placeholder:"TIME" help:"Give up after this long, e.g. 50s or 2h, with exit status 75."`
 }
 

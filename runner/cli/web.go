@@ -24,8 +24,8 @@ import (
 
 type webCmd struct {
 	gpuFlags `embed:""`
-	Files    []string    `arg:"" optional:"" name:"file" help:"Job files to show (all that gpurun ls lists)."`
-	Listen   string      `placeholder:"ADDRESS" help:"HOST:PORT or unix:PATH (127.0.0.1:8888, or the next free port)."`
+	Files    []string    `arg:"" optional:"" name:"file" help:"Job files to show (default: all that gpurun ls lists)."`
+	Listen   string      `placeholder:"ADDRESS" help:"HOST:PORT or unix:PATH (default: 127.0.0.1:8888, or the next free port)."`
 	Control  controlFlag `placeholder:"run" help:"Allow steering runs; --control=run also allows adding and starting jobs."`
 	Root     []string    `placeholder:"DIR" sep:"none" help:"Let --control=run start only job files below DIR (repeatable)."`
 	TLSCert  string      `name:"tls-cert" placeholder:"FILE" help:"TLS certificate, for addresses that other machines can reach."`

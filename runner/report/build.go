@@ -84,8 +84,8 @@ func describe(j *schema.Job) schema.ReportJob {
 	return d
 }
 
-// former returns a job that only the ledger has, from its first attempt, all its attempts, and its
-// last start or nil.
+// former returns the report of a job that only the ledger has. start is the fact of its last start,
+// or nil.
 func former(first *schema.AttemptRow, attempts []schema.Attempt, start *state.Fact) schema.ReportJob {
 	last := &attempts[len(attempts)-1]
 	j := schema.ReportJob{Former: true, Inputs: []state.Input{}, Attempts: attempts, Job: schema.Job{

@@ -65,7 +65,7 @@ type death struct {
 	better  string // how its job then did elsewhere, "train-1 succeeded on GPU 2"; or ""
 }
 
-// symptoms is the evidence in an attempt's end about the attempt's devices.
+// symptoms are what the end of an attempt shows about the health of its devices.
 type symptoms struct {
 	contained bool // it failed because of an error that its device contained
 	signed    bool // it has the signature of a device's fault

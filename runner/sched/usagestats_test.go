@@ -184,7 +184,7 @@ func TestLearnedMemoryHasBounds(t *testing.T) {
 		w.wait(time.Second)
 		w.takes(5*gpu.GiB, time.Minute, Ended{})
 	}
-	if m, _ := w.core.Learned(5); m != (8000*gpu.MiB).Ample() {
+	if m, _ := w.core.Learned(5); m != (8000 * gpu.MiB).Ample() {
 		t.Errorf("jobs take 5 GiB, but 8000 MiB was too little: learned %s", m)
 	}
 	w.core.spec(5).LeastMemory, w.core.spec(5).Request.Memory = true, 20*gpu.GiB

@@ -47,8 +47,8 @@ type orphan struct {
 	at   time.Time
 }
 
-// watch watches a file that is being replaced. base is its content that has been merged, and read
-// its info at that time.
+// watch watches a file that is being replaced. base is its content, already merged; read is the
+// file's info when it contained base.
 func (k *maintainer) watch(path string, base []byte, read fs.FileInfo) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
 	if err != nil { // it may be a script's, without write permission for gpurun

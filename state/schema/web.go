@@ -35,7 +35,7 @@ type Past struct {
 	GPUs []PastGPU `json:"gpus"`
 }
 
-// PastGPU is the readings of one GPU, oldest first; null where there is none.
+// PastGPU is the readings of one GPU, oldest first; null where a reading is missing.
 type PastGPU struct {
 	Index int          `json:"index"`
 	UUID  gpu.UUID     `json:"uuid"`

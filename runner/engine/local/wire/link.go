@@ -84,7 +84,7 @@ func (l *Link) Receive(f func(*Message)) error {
 	}
 }
 
-// Close lets queued messages out, for a moment at most, and closes the connection.
+// Close waits up to a second for queued messages to be sent, then closes the connection.
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.done = true

@@ -17,7 +17,7 @@ type SeedGroup struct {
 	Ended   int64       // Unix time of the last end
 	Seconds []float32   // durations of the last successes, oldest first
 	Peaks   []gpu.Bytes // peak GPU memory on one device, where the readings are meaningful
-	Short   gpu.Bytes   // the most memory reserved for a job of the group that ran out of it
+	Short   gpu.Bytes   // the most GPU memory reserved for a job of the group that ran out of it
 	Hogs    int         // successes that filled nearly a whole GPU because they were alone on it
 }
 
@@ -45,7 +45,7 @@ func SeedGroupName(hash uint64, simulated bool) string {
 
 // addToSeedGroup adds an attempt's end to its group.
 func (h *History) addToSeedGroup(ledger int, start, end *Fact) {
-	short := end.ErrorType == ErrOOM && end.Uncharged == "" && start.Memory > 0 // no other process is to blame
+	short := end.ErrorType == ErrOOM && end.Cause != CauseOOMHost && end.Uncharged == "" && start.Memory > 0 // no other process is to blame
 	if start.SeedGroup == "" || !short && (end.State != Succeeded || end.Seconds <= 0) {
 		return
 	}

@@ -43,7 +43,8 @@ func TestSeedGroupKeepsTheLastSuccesses(t *testing.T) {
 	if m, runs := f.Memory(); m != (23*gpu.GiB).Ample() || runs != keptOfGroup || f.Hogs != 1 {
 		t.Errorf("memory %s from %d runs, peaks %v, hogs %d", m, runs, f.Peaks, f.Hogs)
 	}
-	ran(h, 32, name, Fact{Memory: 40 * gpu.GiB}, Fact{State: OOM, ErrorType: ErrOOM})
+	ran(h, 32, name, Fact{Memory: 60 * gpu.GiB}, Fact{State: OOM, ErrorType: ErrOOM, Cause: CauseOOMHost})
+	ran(h, 33, name, Fact{Memory: 40 * gpu.GiB}, Fact{State: OOM, ErrorType: ErrOOM})
 	if m, _ := f.Memory(); m != (40 * gpu.GiB).Ample() {
 		t.Errorf("after an OOM with 40 GiB: %s", m)
 	}

@@ -38,6 +38,19 @@ func TestOOMJobRequestsMoreOnCluster(t *testing.T) {
 	}
 }
 
+// More memory than the cluster's largest GPU has would never be granted.
+func TestLearnedMemoryFitsLargestGPUOfCluster(t *testing.T) {
+	w := newWorld(t)
+	w.opts.Elsewhere, w.opts.Queues, w.opts.Largest = true, true, 40*gpu.GiB
+	w.b.Settings.Learn = true
+	w.job("a", "true", jobspec.Spec{Template: 7, DefaultMemory: true, Request: gpu.Request{Min: 1, Max: 1, Memory: gpu.GiB}}, "")
+	w.open()
+	w.core.h.SetSeedGroups(0, []state.SeedGroup{{Name: w.core.seedGroupName(0), Peaks: make([]gpu.Bytes, state.LearnFrom), Short: 40 * gpu.GiB}})
+	if m, runs := w.core.Learned(0); m != 40*gpu.GiB || runs != state.LearnFrom {
+		t.Errorf("learned %s from %d runs, want 40 GiB", m, runs)
+	}
+}
+
 // The node reads the GPUs of its jobs. The end must record the peaks that it read.
 func TestPeaksReadByNodeAreRecorded(t *testing.T) {
 	w := newCluster(t)

@@ -93,7 +93,7 @@ func (c *Core) Learned(id int) (memory gpu.Bytes, runs int) {
 	s := c.spec(int32(id))
 	return setAside(s, c.seedGroup(int32(id)), func() gpu.Bytes {
 		if c.pool == nil {
-			return 0
+			return c.opts.Largest
 		}
 		return c.most(s.Request)
 	})

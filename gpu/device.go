@@ -229,8 +229,8 @@ func (d *device) offer(now time.Duration, before bool) {
 	}
 }
 
-// contain attributes processes that are invisible from a container to user uid, if no other user
-// claims the device. In that case, the processes must be in this container.
+// contain attributes processes with PIDs of another PID namespace to user uid if only that user claims
+// the device, since they must then be in this container.
 func (d *device) contain(uid int) {
 	if len(d.holds)+len(d.claims) == 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID != uid }) {
 		return

@@ -245,8 +245,8 @@ func (p *Pool) Yield(ids []UUID) {
 
 // Conflict records the claims of other runs, as read after this run published a claim for g, which
 // the pool holds. It describes the claim that conflicts with g, or the host rule that g breaks
-// together with this user's other runs, or returns "". Nil claims were not read and conflict with
-// nothing.
+// together with this user's other runs, or returns "". If claims is nil, they were not read, and none
+// conflicts.
 func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 	if claims == nil {
 		return ""

@@ -119,7 +119,7 @@ func (l *loop) status(whole bool) *schema.Status {
 		}
 	}
 	for _, h := range st.Live.Held {
-		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%s held, starting with %s: the first attempts of %d jobs failed with the same error: %s", state.Count(h.Jobs, "job"), h.First, h.Attempts, h.Cause)})
+		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%s held, starting with %s: the first attempts of %s failed with the same error: %s", state.Count(h.Jobs, "job"), h.First, state.Count(h.Attempts, "job"), h.Cause)})
 	}
 	return st
 }

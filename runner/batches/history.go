@@ -59,7 +59,7 @@ func (ref *Ref) RunLog() *runLog {
 	return new(readLog).read(ref, ref.Settle())
 }
 
-// SecretsIn returns the secrets of an attempt that its start recorded.
+// SecretsIn returns the secrets recorded in the start of an attempt.
 func SecretsIn(start *state.Fact) []string {
 	return append(redact.Secrets(start.Params), redact.Secrets(start.Traits)...)
 }

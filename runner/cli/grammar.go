@@ -93,7 +93,7 @@ type settingsFlags struct {
 	Reserve       string `placeholder:"N" help:"Leave the N GPUs with the highest indices free (default: 0)."`
 	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Use up to N GPUs even if --reserve leaves fewer (default: 0)."`
 	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Use at most N GPUs at once (default: no limit)."`
-	Hours         string `placeholder:"HOURS" help:"Start jobs only at these times: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\" (always)."`
+	Hours         string `placeholder:"HOURS" help:"Start jobs only at these times: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\" (default: always)."`
 	Background    bool   `negatable:"" help:"Use only GPUs that no other run waits for, and yield them on demand (default: no)."`
 	Share         bool   `negatable:"" help:"Let jobs share a GPU if its memory allows (default: no)."`
 	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU, each with 1/N of its memory by default (default: 0, no limit)."`

@@ -48,7 +48,7 @@ Examples:
 func (c *doneCmd) Run(a *app) error {
 	switch {
 	case c.From != "" && c.WithoutOutputs:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--from and --without-outputs do not work together: name the jobs without outputs in a second command"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--from and --without-outputs do not work together: use two commands"}
 	case c.From != "":
 		return c.takeOver(a)
 	case len(c.Jobs) == 0:

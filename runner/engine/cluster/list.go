@@ -162,8 +162,8 @@ func (s *submit) row(n int) (Row, bool) {
 }
 
 // cancelStrays cancels listed tasks with our names that have no open attempt in any run: a
-// restarted controller may consider finished tasks running, and keep their GPUs. A task must be in
-// two lists, since it may just be ending.
+// restarted controller may consider finished tasks running, and keep their GPUs. A task
+// must still be listed strayFor later, since at first it may just be ending.
 func (c *Cluster) cancelStrays() {
 	open := c.openTasks()
 	seen := map[string]time.Time{}

@@ -183,7 +183,8 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	return cmp.Or(errs...)
 }
 
-// filesAtOnce bounds concurrent file creation, which is slow over a network.
+// filesAtOnce is how many attempts' files are created concurrently, since each creation is slow over a
+// network.
 const filesAtOnce = 16
 
 // atOnce calls do for n attempts, several concurrently.

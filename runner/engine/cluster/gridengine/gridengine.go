@@ -162,7 +162,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 		ranges := [][2]int{{1, 1}}
 		if t.IDs != "" {
 			if ranges, err = cluster.Tasks(t.IDs); err != nil {
-				return nil, fmt.Errorf("cannot parse the tasks %q of qstat: %w", t.IDs, err)
+				return nil, fmt.Errorf("cannot parse task IDs %q in the output of qstat: %w", t.IDs, err)
 			}
 		}
 		for _, at := range ranges {

@@ -186,7 +186,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 		}
 		tasks, err := cluster.Tasks(f[1])
 		if err != nil {
-			return nil, fmt.Errorf("cannot parse the tasks %q of squeue: %w", f[1], err)
+			return nil, fmt.Errorf("cannot parse task IDs %q in the output of squeue: %w", f[1], err)
 		}
 		for _, t := range tasks {
 			r.First, r.Last = t[0], t[1]

@@ -7,10 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // childMemory bounds the child's memory. Otherwise, a driver that always reports more processes than
@@ -50,15 +50,10 @@ func ChildMain(args []string) int {
 }
 
 // closeInherited closes the descriptors that gpurun inherited, such as a lock of flock(1). A child
-// that hangs in the driver would keep them open. Its own descriptors are close-on-exec.
+// that hangs in the driver would keep them open.
 func closeInherited() {
-	names, _ := filepath.Glob("/proc/self/fd/*")
-	for _, n := range names {
-		fd, err := strconv.Atoi(filepath.Base(n))
-		if err != nil || fd <= 2 {
-			continue
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+	for _, fd := range host.InheritedFDs() {
+		if fd > 2 {
 			_ = unix.Close(fd)
 		}
 	}

@@ -225,20 +225,9 @@ func foreign(pid int) bool {
 // inherited reports whether this process inherited the lock. "flock jobs.yaml gpurun jobs.yaml"
 // passes it on as an open file.
 func inherited(st *syscall.Stat_t) bool {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		fd, err := strconv.Atoi(e.Name())
+	for _, fd := range host.InheritedFDs() {
 		var at unix.Stat_t
-		if err != nil || unix.Fstat(fd, &at) != nil || at.Dev != st.Dev || at.Ino != st.Ino {
-			continue
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
-			continue // opened by this process
-		}
-		if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if unix.Fstat(fd, &at) == nil && at.Dev == st.Dev && at.Ino == st.Ino && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
 			return true
 		}
 	}

@@ -113,3 +113,19 @@ func Owner(pid int) (uid int, ok bool) {
 	}
 	return int(st.Uid), true
 }
+
+// InheritedFDs returns the descriptors that this process inherited. Those that it opened itself are
+// close-on-exec.
+func InheritedFDs() (fds []int) {
+	entries, _ := os.ReadDir("/proc/self/fd")
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			fds = append(fds, fd)
+		}
+	}
+	return fds
+}

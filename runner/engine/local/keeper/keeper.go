@@ -17,10 +17,8 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"time"
 
@@ -139,9 +137,8 @@ func ignoreTerminal() {
 
 // closeOnExec keeps descriptors that the runner itself inherited from reaching jobs.
 func closeOnExec() {
-	names, _ := filepath.Glob("/proc/self/fd/*")
-	for _, n := range names {
-		if fd, err := strconv.Atoi(filepath.Base(n)); err == nil && fd > 2 {
+	for _, fd := range host.InheritedFDs() {
+		if fd > 2 {
 			unix.CloseOnExec(fd)
 		}
 	}

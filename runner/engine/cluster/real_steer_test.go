@@ -225,9 +225,9 @@ jobs:
 		t.Errorf("%d jobs ran concurrently under the lower limit, want 1", most)
 	}
 
-	b.Run("resume", "a6", "b5") // before the limit, which lets jobs begin that the run does not see immediately
 	_, _, from = running(0)
 	b.Run("set", "max_concurrent=3")
+	b.Run("resume", "a6", "b5")
 	fill(3)
 	letGo()
 	_ = b.Finish(cmd)

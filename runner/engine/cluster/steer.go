@@ -175,7 +175,8 @@ func (c *Cluster) arrays(more arrayShare) (all []*array, throttle int) {
 type steering struct {
 	commandSlot
 	limits       limits
-	unresponsive bool // the cluster may have crashed and forgotten the last order
+	unresponsive bool      // the cluster may have crashed and forgotten the last order
+	restricted   time.Time // when the cluster accepted a hold or a lower throttle; zero once a list is newer
 }
 
 // Hold keeps an attempt queued until it is released, unless it begins first.
@@ -263,7 +264,7 @@ func (c *Cluster) order() (command Command, before func() error, then func()) {
 		return c.toHold(all, hold, true)
 	case lower != nil:
 		return c.toThrottle(lower)
-	case unknown:
+	case unknown || !c.restricted.IsZero(): // a task may have begun before it was held
 	case raise != nil && raise.job != "":
 		return c.toThrottle(raise)
 	case len(release) > 0:
@@ -273,7 +274,19 @@ func (c *Cluster) order() (command Command, before func() error, then func()) {
 }
 
 func (c *Cluster) toThrottle(a *array) (Command, func() error, func()) {
-	return c.dialect.Order(Throttle, []string{a.job}, a.throttle), func() error { return nil }, func() { a.submit.throttle = a.throttle }
+	return c.dialect.Order(Throttle, []string{a.job}, a.throttle), func() error { return nil }, func() {
+		if told := cmp.Or(a.submit.throttle, len(a.marks)); a.throttle < min(told, a.running+len(a.waits)) {
+			c.restrict()
+		}
+		a.submit.throttle = a.throttle
+	}
+}
+
+// restrict keeps all other tasks from starting until a list shows which tasks had begun.
+func (c *Cluster) restrict() {
+	if c.limits != (limits{0, -1}) {
+		c.restricted, c.unclear = time.Now(), true
+	}
 }
 
 // toHold returns the command that holds or releases some entries. It names a whole array if the
@@ -334,7 +347,9 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func(
 				e.freed = time.Now()
 			}
 		}
-		if !held {
+		if held {
+			c.restrict()
+		} else {
 			_ = keep() // on failure, the tasks are only released again
 		}
 	}
@@ -362,7 +377,7 @@ func (e *entry) check(r Row) {
 }
 
 // recordAnswer records that the cluster answers, and forgets each throttle that its list
-// contradicts or that a crash may have lost.
+// contradicts or that a crash may have lost, and a restriction that the list includes.
 func (st *steering) recordAnswer(c *Cluster) {
 	for _, s := range c.submits {
 		for _, r := range s.rows {
@@ -372,6 +387,9 @@ func (st *steering) recordAnswer(c *Cluster) {
 		}
 	}
 	st.unresponsive = false
+	if st.restricted.Before(c.listed) {
+		st.restricted = time.Time{}
+	}
 }
 
 // heldMark in holdsFile marks a task that the runner may have held and must release. Only the

@@ -61,7 +61,8 @@ func (steerable) Order(do Order, what []string, n int) Command {
 }
 
 // The cases list the commands that gpurun sends, in order, until holds and throttles are as they
-// should be.
+// should be, and the lists that it awaits before it lets other tasks start: one that began just
+// before its array was held or throttled counts against the limits.
 func TestOrdersApplyPausesAndLimits(t *testing.T) {
 	type job struct {
 		tasks, throttle int
@@ -99,35 +100,35 @@ func TestOrdersApplyPausesAndLimits(t *testing.T) {
 			change: func(at func(job, n int) *entry) {
 				at(0, 0).task, at(0, 1).task, at(0, 2).task = &task{}, &task{}, &task{}
 			},
-			want: "throttle 11 1",
+			want: "throttle 11 1; list",
 		},
-		{name: "held", limit: limits{1, -1}, jobs: []job{{4, 2, false}, {5, 1, false}}, want: "hold 12; throttle 11 1"},
+		{name: "held", limit: limits{1, -1}, jobs: []job{{4, 2, false}, {5, 1, false}}, want: "hold 12; throttle 11 1; list"},
 		{name: "unlimited", limit: limits{0, -1}, jobs: []job{{4, 2, false}, {5, 1, true}}, want: "throttle 11 4; throttle 12 5; release 12"},
-		{name: "unknown throttle", limit: limits{3, -1}, jobs: []job{{4, 0, false}}, want: "throttle 11 3"},
+		{name: "unknown throttle", limit: limits{3, -1}, jobs: []job{{4, 0, false}}, want: "throttle 11 3; list"},
 		{
 			name: "a pause makes room", limit: limits{2, -1}, jobs: []job{{3, 2, false}, {3, 1, true}},
 			change: func(at func(job, n int) *entry) { at(0, 1).paused, at(0, 2).paused = true, true },
-			want:   "hold 11.2 11.1; throttle 11 1; release 12",
+			want:   "hold 11.2 11.1; throttle 11 1; list; release 12",
 		},
 		{
 			name: "a gap", limit: limits{2, -1}, jobs: []job{{6, 2, false}},
 			change: func(at func(job, n int) *entry) { at(0, 2).paused = true },
-			want:   "hold 11.2",
+			want:   "hold 11.2; list",
 		},
 		{
 			name: "no gap", gapless: true, limit: limits{2, -1}, jobs: []job{{6, 2, false}},
 			change: func(at func(job, n int) *entry) { at(0, 2).paused = true },
-			want:   "hold 11.5 11.4 11.3 11.2",
+			want:   "hold 11.5 11.4 11.3 11.2; list",
 		},
 		{
 			name: "a gap when all others may run", gapless: true, limit: limits{5, -1}, jobs: []job{{6, 5, false}},
 			change: func(at func(job, n int) *entry) { at(0, 2).paused = true },
-			want:   "hold 11.2",
+			want:   "hold 11.2; list",
 		},
 		{
 			name: "a gap leaves room", gapless: true, limit: limits{2, -1}, jobs: []job{{4, 2, false}, {2, 1, true}},
 			change: func(at func(job, n int) *entry) { at(0, 1).paused = true },
-			want:   "hold 11.3 11.2 11.1; throttle 11 1; release 12",
+			want:   "hold 11.3 11.2 11.1; throttle 11 1; list; release 12",
 		},
 		{
 			name: "the next range", gapless: true, limit: limits{2, -1}, jobs: []job{{6, 2, true}},
@@ -159,6 +160,12 @@ func TestOrdersApplyPausesAndLimits(t *testing.T) {
 		var got []string
 		for range 9 {
 			command, before, then := c.order()
+			if then == nil && !c.restricted.IsZero() {
+				c.listed = c.restricted.Add(1)
+				c.recordAnswer(c)
+				got = append(got, "list")
+				continue
+			}
 			if then == nil {
 				break
 			}

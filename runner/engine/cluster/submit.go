@@ -48,6 +48,9 @@ func (c *Cluster) submitNext() {
 		return
 	}
 	_, most := c.arrays(arrayShare{gpus: gpus, waiting: n})
+	if !c.restricted.IsZero() {
+		most = 0
+	}
 	if most == 0 && n < c.most && time.Since(c.launched) < gatherHeld {
 		c.batchLaunches(gatherHeld)
 		return

@@ -70,11 +70,8 @@ func parseIDs(v []string) (gpu.Names, error) {
 func parseCount(s string) (int, error) { return source.ParseCount(s, 0) }
 
 func parsePriority(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n > 1e9 || n < -1e9 {
-		return 0, source.Faultf("higher numbers run first", "%q is not a whole number", s)
-	}
-	return n, nil
+	n, err := source.ParseInteger(s, 1e9, "higher numbers run first")
+	return int(n), err
 }
 
 func parseRetries(s string) (int, error) {

@@ -99,7 +99,7 @@ func TestInvalidRulesAreIgnoredWithAWarning(t *testing.T) {
 host.yaml:1:29: when: invalid day "Sat-So" (try Mon or Mon-Fri) (ignored); try 20:00-08:00, or "Mon-Fri 20:00-08:00, Sat-Sun"`},
 		{"users: {alice: 8}", `host.yaml:1:16: users: alice must be a mapping (name: value), not the number 8 (ignored)`},
 		{"users: {alice: {max_gpu: 8}}", `host.yaml:1:17: unknown key "max_gpu" (ignored); did you mean "max_gpus"?`},
-		{"users: {alice: {priority: high}}", `host.yaml:1:27: priority: "high" is not a whole number (ignored)`},
+		{"users: {alice: {priority: high}}", `host.yaml:1:27: priority: "high" is not a number (ignored)`},
 		{"users: {alice: {until: tomorrow}}", `host.yaml:1:24: until: "tomorrow" is not a date (ignored); write 2026-12-01 or "2026-12-01 18:00"`},
 		{"reserve: 1\nreserve: 2", `host.yaml:2:1: duplicate key "reserve", first on line 1 (ignored); keep only one`},
 		{"users:\n  @students: {max_gpus: 2}", `host.yaml:2:3: "@students: {max_gpus: 2}" is not valid YAML: found character that cannot start any token; quote it: "@students"`},

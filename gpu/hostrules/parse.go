@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -199,11 +198,8 @@ func (p *parser) date(text string) (time.Time, error) {
 func natural(text string) (int, error) { return source.ParseCount(text, 0) }
 
 func integer(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n > 1e6 || n < -1e6 {
-		return 0, source.Faultf("", "%q is not a whole number", text)
-	}
-	return n, nil
+	n, err := source.ParseInteger(text, 1e6, "")
+	return int(n), err
 }
 
 func pointer(parse func(string) (int, error)) func(string) (*int, error) {

@@ -115,7 +115,7 @@ func (r *reader) read(root *yaml.Node) {
 				r.set(k, "gpu_ids", ids)
 			}
 		case "gpu_left", "min_gpu", "max_gpu":
-			if n, ok := r.count(k, v, 0); ok {
+			if n, ok := r.count(k, v); ok {
 				r.set(k, settingOf[k.Value], strconv.Itoa(n))
 			}
 		case "retry_config":
@@ -214,17 +214,16 @@ func (r *reader) ids(v *yaml.Node) string {
 	return strings.Join(ids, ",")
 }
 
-func (r *reader) count(k, v *yaml.Node, least int) (int, bool) {
+func (r *reader) count(k, v *yaml.Node) (int, bool) {
 	text, _, ok := r.Scalar(v, k.Value)
 	if !ok {
 		return 0, false
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > 1<<20 {
-		r.Problem(v.Line, v.Column, fmt.Sprintf("use a whole number of at least %d", least), "%s: invalid number %q", k.Value, source.Clip(text))
-		return 0, false
+	n, err := source.ParseCount(text, 0)
+	if err != nil {
+		r.Problem(v.Line, v.Column, "use a whole number", "%s: %v", k.Value, err)
 	}
-	return n, true
+	return n, err == nil
 }
 
 func (r *reader) retry(v *yaml.Node) {
@@ -232,7 +231,7 @@ func (r *reader) retry(v *yaml.Node) {
 	r.Pairs(v, "retry_config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "max_retry_before_backoff":
-			retry.BackoffAfter, _ = r.count(k, v, 0)
+			retry.BackoffAfter, _ = r.count(k, v)
 		case "backoff_duration":
 			if d, err := time.ParseDuration(r.seconds(k, v)); err == nil {
 				retry.Backoff = d

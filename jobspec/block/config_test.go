@@ -88,7 +88,8 @@ func TestInvalidBlockConfigIsRefused(t *testing.T) {
 		{"text for a number", "check_time: soon\n", `check_time: invalid number of seconds "soon"; try 5`},
 		{"NaN", "check_time: .nan\n", `check_time: invalid number of seconds ".nan"; try 5`},
 		{"number for a boolean", "memory_save_mode: 2\n", `memory_save_mode: must be true or false, not "2"; write true or false`},
-		{"negative", "gpu_left: -1\n", `gpu_left: invalid number "-1"; use a whole number of at least 0`},
+		{"negative", "gpu_left: -1\n", `gpu_left: "-1" is negative; use a whole number`},
+		{"too many", "max_gpu: 2000000\n", `max_gpu: "2000000" is too large; use a whole number`},
 		{"bad GPU", "compete_gpus: [x y]\n", `compete_gpus: invalid GPU "x y"; try [0, 1]`},
 		{"retry", "retry_config: {backof_duration: 1}\n", `unknown key "backof_duration" in retry_config; did you mean "backoff_duration"?`},
 	} {

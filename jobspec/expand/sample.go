@@ -34,9 +34,7 @@ func (r *matrixReader) sample(node *yaml.Node) {
 			n, err = source.ParseCount(v.Value, 1)
 		case "rng":
 			var seed int64
-			if seed, err = strconv.ParseInt(v.Value, 10, 64); err != nil {
-				err = source.Faultf("", "%q is not a whole number", v.Value)
-			}
+			seed, err = source.ParseInteger(v.Value, math.MaxInt64, "")
 			rng = strconv.FormatInt(seed, 10)
 		case "params":
 			params = v

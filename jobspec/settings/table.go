@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -116,11 +117,7 @@ func parsePoll(text string) (time.Duration, error) {
 }
 
 func parseSeed(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, source.Faultf("", "%q is not a whole number", text)
-	}
-	return n, nil
+	return source.ParseInteger(text, math.MaxInt64, "")
 }
 
 // parsePools parses disk=4,net=2.

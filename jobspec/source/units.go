@@ -57,23 +57,34 @@ const maxCount = 1_000_000
 
 // ParseCount parses a whole number from least to maxCount.
 func ParseCount(s string, least int) (int, error) {
-	n, err := strconv.Atoi(s)
+	n, err := ParseInteger(s, maxCount, "")
 	switch {
-	case err != nil && IsNumber(s):
-		if f, _ := strconv.ParseFloat(s, 64); math.Abs(f) > maxCount {
-			return 0, Faultf("", "%q is too large", s)
-		}
-		return 0, Faultf("", "%q is not a whole number", s)
 	case err != nil:
-		return 0, Faultf("", "%q is not a number", s)
-	case n < least && least == 0:
+		return 0, err
+	case n < int64(least) && least == 0:
 		return 0, Faultf("", "%q is negative", s)
-	case n < least:
+	case n < int64(least):
 		return 0, Faultf("", "%q is less than %d", s, least)
-	case n > maxCount:
-		return 0, Faultf("", "%q is too large", s)
 	}
-	return n, nil
+	return int(n), nil
+}
+
+// ParseInteger parses a whole number from -most to most. An error has the hint.
+func ParseInteger(s string, most int64, hint string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err == nil && -most <= n && n <= most:
+		return n, nil
+	case !IsNumber(s):
+		return 0, Faultf(hint, "%q is not a number", Clip(s))
+	}
+	switch f, _ := strconv.ParseFloat(s, 64); {
+	case f > float64(most):
+		return 0, Faultf(hint, "%q is too large", Clip(s))
+	case f < -float64(most):
+		return 0, Faultf(hint, "%q is too small", Clip(s))
+	}
+	return 0, Faultf(hint, "%q is not a whole number", Clip(s))
 }
 
 // IsNumber reports whether s is a number without a unit.

@@ -72,7 +72,7 @@ func (ref *Ref) Silent(err error) error {
 	case errors.Is(err, control.ErrNoRun):
 		e.Text = fmt.Sprintf("process %d is starting or exiting", pid)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded):
-		e.Text = fmt.Sprintf("process %d did not answer within %v", pid, askLimit)
+		e.Text = fmt.Sprintf("process %d does not answer", pid)
 	default:
 		e.Text = fmt.Sprintf("process %d does not answer: %v", pid, err)
 	}

@@ -50,7 +50,7 @@ func (r *Reader) Load(paths []string, o jobspec.Options) (*jobspec.Batch, error)
 	return nil, jobspec.Report(list)
 }
 
-const askUser = "ask the user to run gpurun directly, or to start gpurun mcp with another --root"
+const askUser = "ask the user to run gpurun directly, or to restart this server with another --root"
 
 // Reachable returns nil if a confined command may use a job file and its state folder, or else the
 // reason.

@@ -145,7 +145,7 @@ func randomDays(t *testing.T, text *strings.Builder) {
 		}
 		text.WriteByte('\n')
 	}
-	row("GPU seconds per day of jobs on a GPU with a stranger's visible process", "0", "%.0f", 0, false, func(o outcome) float64 { return o.beside })
+	row("GPU seconds per day of jobs started beside a stranger's visible process", "0", "%.0f", 0, false, func(o outcome) float64 { return o.beside })
 	row("GPU hours per day of two jobs on one GPU", "0", "%.1f", 0, false, func(o outcome) float64 { return o.double / 3600 })
 	row("time until all jobs have ended / its lower bound", "1.10", "%.3f", 1.10, false, func(o outcome) float64 { return o.makespan })
 	row("fraction used of the free GPU time that jobs waited for", "97%", "%.2f%%", 97, true, func(o outcome) float64 { return 100 * o.used })
@@ -199,7 +199,7 @@ func mixedDays(t *testing.T, text *strings.Builder) {
 	}
 	row("a user's GPU time, compared with a central scheduler without delay", "3%", "%.2f%%", 3, func(o mixture) float64 { return 100 * o.off })
 	row("longest time that a GPU was idle while a job could use it", "200 ms", "%.0f ms", 200, func(o mixture) float64 { return o.longest })
-	row("of 40 4-GPU jobs, how many never started", "0", "%.0f", 0, func(o mixture) float64 { return float64(o.never) })
+	row("how many of the 40 jobs never started", "0", "%.0f", 0, func(o mixture) float64 { return float64(o.never) })
 	longest := hours(3.0 / 60).Seconds()
 	row("time until an 8-GPU job starts among endless jobs of one to three minutes, after `patience`", fmt.Sprintf("%.0f s", longest+10), "%.0f s", longest+10, func(o mixture) float64 { return o.wide })
 }

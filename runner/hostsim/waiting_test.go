@@ -146,7 +146,7 @@ func waiting(t *testing.T, text *strings.Builder) {
 	row("readings of other users' claims and wishes", "%.0f", float64(o.looks), 3*polls)
 	row("wishes published", "%.0f", float64(o.wishes), 3600/30+10)
 	row("steps of the scheduler", "%.0f", float64(o.steps), 4*polls)
-	row("fraction of steps in the second half", "%.0f%%", 100*float64(o.second.steps)/float64(o.steps), 52)
+	row("fraction of steps in the second half-hour", "%.0f%%", 100*float64(o.second.steps)/float64(o.steps), 52)
 	limit := 0.5
 	if *brief {
 		limit *= 10 // the race detector may be on

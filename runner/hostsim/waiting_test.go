@@ -151,5 +151,5 @@ func waiting(t *testing.T, text *strings.Builder) {
 	if *brief {
 		limit *= 10 // the race detector may be on
 	}
-	row("CPU for steps and these readings", "%.3f%% of a core", 100*(o.cpu+each*float64(o.looks))/3600, limit)
+	row("CPU for steps and readings of claims", "%.3f%% of a core", 100*(o.cpu+each*float64(o.looks))/3600, limit)
 }

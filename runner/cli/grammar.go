@@ -48,7 +48,7 @@ type grammar struct {
 	Usage      usageCmd      `cmd:"" group:"Host" help:"Show GPU hours by user and batch, or for one file."`
 	Doctor     doctorCmd     `cmd:"" group:"Set up" help:"Check this host and suggest fixes."`
 	Notify     notifyCmd     `cmd:"" group:"Set up" help:"Show notification targets, or test them."`
-	MCP        mcpCmd        `cmd:"" name:"mcp" group:"Set up" help:"Serve AI agents (Model Context Protocol)."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" group:"Set up" help:"Serve AI agents over the Model Context Protocol."`
 	Version    versionCmd    `cmd:"" group:"Set up" help:"Print versions of gpurun, Go and the driver."`
 	Completion completionCmd `cmd:"" group:"Set up" help:"Print completions for bash, zsh or fish."`
 	Complete   completeCmd   `cmd:"" name:"__complete" group:"Set up" hidden:"" help:"Print what a word may become, for completion."`

@@ -21,7 +21,7 @@ import (
 
 type logCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string `arg:"" optional:"" name:"job" help:"Job or glob."`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs."`
 	Failed    bool     `help:"Print the logs of failed jobs."`
 	Lines     int      `short:"n" placeholder:"N" help:"Print only the last N lines of each log."`
 	Follow    bool     `short:"f" help:"Keep printing until the job ends, through retries."`

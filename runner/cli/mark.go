@@ -29,7 +29,7 @@ func (c *forgetCmd) Run(a *app) error {
 
 type doneCmd struct {
 	batchFlag      `embed:""`
-	WithoutOutputs bool     `help:"Record jobs even if outputs are missing; they count as done until their command changes."`
+	WithoutOutputs bool     `help:"Record jobs with missing outputs too; they count as done until their command changes."`
 	From           string   `placeholder:"FILE" help:"Copy successes recorded under FILE, the job file's old name."`
 	Jobs           []string `arg:"" optional:"" name:"job" help:"Jobs or globs; with --from, all if none are given."`
 }

@@ -19,7 +19,7 @@ type resultsCmd struct {
 	Metric []string `placeholder:"NAME" help:"Show only these metrics."`
 	By     []string `placeholder:"PARAM" help:"Group rows by these parameters (default: all that vary)."`
 	Over   []string `placeholder:"PARAM" help:"Average over these parameters (default: seed, random_seed, rep, repeat, trial or run)."`
-	Best   string   `placeholder:"METRIC" help:"Keep the best setting of the parameters that are not in --by."`
+	Best   string   `placeholder:"METRIC" help:"For parameters not in --by, keep the setting with the best METRIC."`
 	Pivot  string   `placeholder:"PARAM" help:"Make a column for each value of this parameter."`
 	Within []string `placeholder:"PARAM" help:"Mark the best row for each value of these parameters (default: the data set)."`
 	Versus string   `placeholder:"PARAM=VALUE" help:"Add paired differences from this baseline."`

@@ -21,7 +21,7 @@ type runCmd struct {
 	Detach   bool   `short:"d" help:"Run in the background, with output in run.out in the state folder."`
 	Watch    bool   `help:"After the last job, wait for the job files to change."`
 	Yes      bool   `short:"y" help:"Do not ask before rerunning more than a GPU hour of finished work."`
-	NoWait   bool   `help:"Exit with 75 if no GPU is free right away."`
+	NoWait   bool   `help:"Exit with status 75 if too few GPUs are free now."`
 	JSON     bool   `name:"json" help:"Print events as JSON lines, like gpurun events."`
 }
 

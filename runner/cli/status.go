@@ -88,7 +88,7 @@ func (c *statusCmd) json(a *app, ref *batches.Ref) error {
 
 // A runFlag selects the run whose -p values are shown.
 type runFlag struct {
-	Which string `name:"run" placeholder:"N|ID" help:"Show the batch with the -p values of run N; 0 means none (default: last run)."`
+	Which string `name:"run" placeholder:"N|ID" help:"Use the -p values of run N; 0 means none (default: last run)."`
 }
 
 func (f *runFlag) choose(refs []*batches.Ref) {

@@ -26,7 +26,7 @@ type waitCmd struct {
 }
 
 func (waitCmd) Help() string {
-	return `Exits with the status of the run, or 75 at --timeout while it is still running.
+	return `Exits with the run's status, or with 75 if --timeout passes first.
 
 Examples:
 

@@ -61,7 +61,7 @@ var resultParams = []param{
 	{name: "metric", says: "only these metrics, separated by commas", kind: ""},
 	{name: "by", says: "parameters that form the rows", kind: ""},
 	{name: "over", says: "parameters to average over", kind: ""},
-	{name: "best", says: "metric by which each row keeps only the best setting of the parameters that are not in by", kind: ""},
+	{name: "best", says: "for parameters that are not in by, keep only the setting with the best mean of this metric", kind: ""},
 	{name: "pivot", says: "parameter whose values become columns", kind: ""},
 	{name: "versus", says: "PARAM=VALUE of the baseline", kind: ""},
 	{name: "where", says: "PARAM=VALUE,… that jobs must have; may be repeated", kind: ""},

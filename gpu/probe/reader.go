@@ -192,7 +192,7 @@ func (r *reader) ensure(ctx context.Context) error {
 	}
 	// A killed child ends quickly unless it hangs in the kernel.
 	if r.stuck != nil && !r.stuck.gone(ctx, 100*time.Millisecond) {
-		return cmp.Or(ctx.Err(), fmt.Errorf("the driver hangs: gave up on its last reading %v ago", (r.o.Now()-r.stuck.stuckAt).Round(time.Second)))
+		return cmp.Or(ctx.Err(), fmt.Errorf("the driver hangs: gpurun gave up on a reading %v ago", (r.o.Now()-r.stuck.stuckAt).Round(time.Second)))
 	}
 	r.stuck = nil
 	if r.fails > 0 && r.o.Now() < r.nextTry {
@@ -222,7 +222,7 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 		}
 		if q.Processes && !r.blind && outOfMemory(err) {
 			r.blind = true
-			r.o.Log.Warn().Msg("the driver returns endless process lists: no longer reading them")
+			r.o.Log.Warn().Msg("the driver returns endless process lists, so gpurun no longer reads them")
 		}
 		r.abandon(r.child)
 		r.fail(err)

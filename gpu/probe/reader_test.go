@@ -47,7 +47,7 @@ func TestHangingChildIsAbandoned(t *testing.T) {
 func TestNoSecondChildWhileOneHangs(t *testing.T) {
 	now := time.Hour
 	r := &reader{o: Options{Now: func() time.Duration { return now }}, stuck: &child{done: make(chan struct{}), stuckAt: time.Hour - 40*time.Second}}
-	if got, want := full(r).Err, "the driver hangs: gave up on its last reading 40s ago"; got != want {
+	if got, want := full(r).Err, "the driver hangs: gpurun gave up on a reading 40s ago"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if r.child != nil {

@@ -228,7 +228,7 @@ func (g *simGPU) check() error {
 			return fmt.Errorf("cores: %w", err)
 		}
 		if g.NUMA == "" {
-			return errors.New("cores needs numa: it sets the cores of the NUMA node")
+			return errors.New("cores needs numa, the node of these cores")
 		}
 	}
 	for _, b := range g.Blind {

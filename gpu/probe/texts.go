@@ -29,7 +29,7 @@ var codeTexts = map[nvml.Return]string{
 	nvml.ERROR_INSUFFICIENT_POWER:      "its power cables are not attached",
 	nvml.ERROR_DRIVER_NOT_LOADED:       "the driver is not loaded",
 	nvml.ERROR_TIMEOUT:                 "timed out",
-	nvml.ERROR_IRQ_ISSUE:               "the kernel has a problem with its interrupts",
+	nvml.ERROR_IRQ_ISSUE:               "the kernel detected a problem with the GPU's interrupts",
 	nvml.ERROR_FUNCTION_NOT_FOUND:      "the driver does not have this function",
 	nvml.ERROR_GPU_IS_LOST:             "GPU is lost: it has fallen off the bus",
 	nvml.ERROR_RESET_REQUIRED:          "GPU needs a reset",

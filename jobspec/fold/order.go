@@ -245,7 +245,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	}
 	for y, e := range entries {
 		if p := rs[e.Jobs[0]].programs(); e.Queue == "" && pauses[p] > 0 {
-			how := "in groups that wait for one another"
+			how := "in groups, one group after another"
 			if pauses[p] == count[p]-1 {
 				how = "one after another"
 			}

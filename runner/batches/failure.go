@@ -67,7 +67,7 @@ func StateFailure(err error) error {
 	}
 	hint := "gpurun status -w shows it, gpurun stop ends it"
 	if held.Elsewhere {
-		hint = "its state folder is elsewhere or was removed: run gpurun status or gpurun stop with its --state-dir, or with the file name that started it"
+		hint = "that run's state folder is elsewhere or was removed: pass its --state-dir, or the file name that it was started with, to gpurun status or gpurun stop"
 		if held.PID > 0 {
 			hint += fmt.Sprintf(" (ps -fp %d shows both)", held.PID)
 		}

@@ -17,7 +17,7 @@ const (
 )
 
 // summaryHead is the first line of summary.txt: the time of the run and its exit status.
-const summaryHead = "run of %s to %s, exit status %d"
+const summaryHead = "run from %s to %s, exit status %d"
 
 // WriteSummary saves the summary of a run that has just ended.
 func WriteSummary(dir string, wall time.Duration, code int, text string) error {

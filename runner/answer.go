@@ -119,7 +119,7 @@ func (l *loop) status(whole bool) *schema.Status {
 		}
 	}
 	for _, h := range st.Live.Held {
-		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%s held, starting with %s: the first attempts of %s failed with the same error: %s", state.Count(h.Jobs, "job"), h.First, state.Count(h.Attempts, "job"), h.Cause)})
+		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%s held, starting with %s: the first attempts of %s failed with the same error: %s", state.Count(h.Jobs, "job"), h.First, state.Count(h.Attempts, "similar job"), h.Cause)})
 	}
 	return st
 }
@@ -241,7 +241,7 @@ func Supersedes(here *state.Record, there *state.Fact) string {
 	case here.State == state.Succeeded:
 		return Already[control.OpDone]
 	}
-	return "a later attempt here did not succeed, so it will rerun"
+	return "a later attempt here did not succeed, so the job will rerun"
 }
 
 // keeps returns why a request leaves a job unchanged, or "".

@@ -174,7 +174,7 @@ func (p *proto) checkPaths() {
 			continue
 		}
 		if _, err := expand.Path(t.Raw); err != nil {
-			p.src.Problem(t.Line, t.Col, "set it, or write the full path", "%q: %s", source.Clip(t.Raw), err)
+			p.src.Problem(t.Line, t.Col, "write the full path", "%q: %s", source.Clip(t.Raw), err)
 		}
 	}
 }

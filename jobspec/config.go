@@ -69,7 +69,7 @@ func (p *proto) readSets(c *expand.Config, under []string, add bool, n *yaml.Nod
 			return
 		}
 		if v.Kind == yaml.SequenceNode {
-			p.src.Problem(v.Line, v.Column, fmt.Sprintf("set its elements one by one: %s.0", k.Value), "config.set: %q must be a single value, not a list", k.Value)
+			p.src.Problem(v.Line, v.Column, fmt.Sprintf("set its elements one by one, for example %s.0", k.Value), "config.set: %q must be a single value, not a list", k.Value)
 			return
 		}
 		text, tag, ok := p.src.Scalar(v, "config.set")

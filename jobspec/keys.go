@@ -99,7 +99,7 @@ var JobKeys = []JobKey{
 	single("timeout.signal", parseSignal, func(s *Spec) *string { return &s.AtTimeout.Signal }),
 	single("timeout.grace", source.ParseDuration, func(s *Spec) *time.Duration { return &s.AtTimeout.Grace }),
 	single("stall", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }).or().
-		lost("", "write stall: {output: 30m}, or set a timeout, because on a cluster gpurun sees only the job's output",
+		lost("", "on a cluster, gpurun sees only the job's output: write stall: {output: 30m}, or set a timeout",
 			func(j *Job, _ *settings.Settings) bool { return j.Spec.Stall.After > 0 }),
 	single("stall.after", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
 	single("stall.output", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),
@@ -121,7 +121,7 @@ var JobKeys = []JobKey{
 	several("retry.on", parseKinds, func(s *Spec) *[]string { return &s.Retry.On }),
 	single("retry.memory_growth", parseFactor, func(s *Spec) *float64 { return &s.Retry.MemoryGrowth }),
 	single("resize", parseResize, func(s *Spec) *Resize { return &s.Resize }).or().
-		lost("a range of gpus, and resize (the minimum is requested)", "", func(j *Job, _ *settings.Settings) bool {
+		lost("resize and a range of gpus (the minimum is requested)", "", func(j *Job, _ *settings.Settings) bool {
 			return j.Spec.Request.Max > j.Spec.Request.Min
 		}),
 	resized("up", parseShare, func(r *Resize) *int { return &r.Up }),

@@ -172,7 +172,7 @@ func (f *fileJobs) placeWorkDir(flags, file, user []settings.Given) {
 		}
 		dir, err := expand.Absolute(base, g.Text)
 		if err != nil {
-			f.out.Add(Problem{File: g.File, Line: g.Line, Col: g.Col, Text: "work_dir: " + err.Error(), Hint: "set it, or write the full path"})
+			f.out.Add(Problem{File: g.File, Line: g.Line, Col: g.Col, Text: "work_dir: " + err.Error(), Hint: "write the full path"})
 			return
 		}
 		f.workDir, f.dirKey, f.dirFrom = dir, filepath.Clean(g.Text), g.Source()

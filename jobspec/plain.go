@@ -35,7 +35,7 @@ func (f *fileJobs) readBlocks() {
 	f.config = block.ReadConfig(f.src, f.opts.Config, ourKeys(), jobKeys, &f.out)
 	f.workDir, f.dirKey, f.dirFrom = f.config.WorkDir, f.config.DirKey, f.config.DirFrom
 	if len(f.blocks) == 0 && len(f.out.Problems) == 0 {
-		f.src.Problem(0, 0, "a block is its commands, then a line \"queue,GB\"", "contains no blocks")
+		f.src.Problem(0, 0, "a block is one or more commands, then a line \"queue,GB\"", "contains no blocks")
 	}
 }
 

@@ -159,7 +159,7 @@ func (p *proto) nestedName() {
 		case reach.Has(expand.VarName):
 			text = fmt.Sprintf("name refers to itself: name → %s → name", g.Param)
 		case reach.Has(expand.VarWorkDir):
-			text = fmt.Sprintf("%s is not available in name: it contains {work_dir}", g.Lit)
+			text = fmt.Sprintf("%s is not available in name, because its value contains {work_dir}", g.Lit)
 		default:
 			continue
 		}

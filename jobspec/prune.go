@@ -110,7 +110,7 @@ func (l *loader) lintPrune() {
 			l.lints.Find(l.files[j.File].src, t, Problem{Lint: lint.Prune, Line: t.Line, Col: t.Col, Hint: hint, Text: fmt.Sprintf(format, args...)}, true)
 		}
 		if most <= r.Min {
-			warn(fmt.Sprintf("set min: %d, or add parameters to the among list", max(1, most-1)), "prune never compares jobs: it needs %d other jobs (min), but at most %d differ only in %s", r.Min, most-1, strings.Join(r.Among, ", "))
+			warn(fmt.Sprintf("set min: %d, or add parameters to the among list", max(1, most-1)), "prune never compares jobs: min requires %d other jobs, but at most %d differ only in %s", r.Min, most-1, strings.Join(r.Among, ", "))
 		}
 		if m != nil && m.Log != nil && group(m.Log).FindString(small) == small[:3] {
 			warn(`capture the whole number with (\S+)`, "metrics: %s: %q reads %s as %s, so prune would compare the wrong numbers", m.Name, m.Log, small, small[:3])

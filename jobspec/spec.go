@@ -173,7 +173,7 @@ func (p *proto) finish(d *draft) {
 			}
 			whole := s.Engine != "local" || d.given["share"] != nil && !r.Share
 			if t := d.given["memory"]; t != nil && !whole {
-				p.src.Warning(t.Line, t.Col, "for GPU memory, write gpu_memory", "memory is host memory, but the job does not set gpu_memory")
+				p.src.Warning(t.Line, t.Col, "for GPU memory, write gpu_memory", "memory is host memory, and the job sets no gpu_memory")
 			}
 		}
 		r.UtilOnOwn = p.style.ownUtil
@@ -217,7 +217,7 @@ func (s *Spec) overTime() error {
 		return nil
 	}
 	least = (least + time.Minute - 1).Truncate(time.Minute)
-	return source.Faultf("set cluster: {time: "+source.FormatDuration(least)+"} or more, or a shorter timeout",
+	return source.Faultf("set cluster: {time: "+source.FormatDuration(least)+"} or longer, or shorten timeout",
 		"cluster.time is %s, less than timeout (%s) plus grace (%s)", source.FormatDuration(s.ClusterTime), source.FormatDuration(s.Timeout), source.FormatDuration(s.AtTimeout.Grace))
 }
 

@@ -22,7 +22,7 @@ func Path(s string) (string, error) {
 		s = home + rest
 	} else if ok {
 		user, _, _ := strings.Cut(s, "/")
-		return "", fmt.Errorf("cannot expand %s (only ~)", user)
+		return "", fmt.Errorf("cannot expand %s, only ~", user)
 	}
 	if !strings.Contains(s, "$") {
 		return s, nil

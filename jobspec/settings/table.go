@@ -177,7 +177,7 @@ func def(name string) Def {
 func shown(name, value string) string {
 	switch {
 	case name == "max_concurrent" && value == "0":
-		return "no limit but the GPUs"
+		return "limited only by the GPUs"
 	case name == "breaker" && value == "0":
 		return "never"
 	case (name == "max_wait" || name == "slots") && value == "0":

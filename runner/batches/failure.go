@@ -60,7 +60,7 @@ func StateFailure(err error) error {
 		text += " on " + held.Host
 	}
 	if held.Space {
-		text += ", in another pid namespace (a container)"
+		text += ", in another PID namespace (a container)"
 	}
 	if !held.Since.IsZero() {
 		text += held.Since.Local().Format(", since 2006-01-02 15:04:05")

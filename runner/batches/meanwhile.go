@@ -72,7 +72,7 @@ func (m openAttempts) words(a *state.Attempt) string {
 	case !ok || f.PID == 0:
 		return ""
 	case f.Keeper == 0:
-		return fmt.Sprintf("still running without its keeper, pid %d", f.PID)
+		return fmt.Sprintf("still running without its keeper, as process %d", f.PID)
 	}
-	return fmt.Sprintf("still running under its keeper, pid %d", f.PID)
+	return fmt.Sprintf("still running under its keeper, as process %d", f.PID)
 }

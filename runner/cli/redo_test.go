@@ -41,7 +41,7 @@ func TestAsksBeforeRerunning(t *testing.T) {
 		ran  string
 	}{{"\r", 1, "3"}, {"n\r", 1, "3"}, {"\x03", -1, "3"}, {"y\r", 0, "3 4"}} {
 		p := startOnPTY(t, dir, "--sim", "1x24GiB", "jobs.yaml")
-		p.sees("rerunning 1 job that succeeded before, 2.0 GPU hours of work (train: command changed: run: 3 → 4)")
+		p.sees("rerunning 1 job that succeeded before and took 2.0 GPU hours (train: command changed: run: 3 → 4)")
 		p.sees("rerun them? [y/N] ")
 		p.types(c.keys)
 		if got := p.exit(); got != c.exit || ran() != c.ran {

@@ -163,7 +163,7 @@ func cells(j *schema.Job, now time.Time) []string {
 		}
 	}
 	row := terminal.Frame{Now: now}.Job(j).Cells
-	note, _, _ := strings.Cut(row[terminal.ColMore], ", pid ") // the PID has its own column
+	note, _, _ := strings.Cut(row[terminal.ColMore], ", as process ") // the PID has its own column
 	return []string{"  " + row[terminal.ColName], strings.TrimPrefix(terminal.Where(j), "GPU "), mem, row[terminal.ColEnd], strings.TrimPrefix(fmt.Sprint(schema.Value(a.PID)), "0"), note}
 }
 

@@ -147,13 +147,13 @@ func TestLockInAnotherPIDNamespaceIsRespected(t *testing.T) {
 	second := l.start()
 	second.wait(patience)
 	l.ended(second, 4)
-	l.says(second, "is already running as process", "in another pid namespace (a container)")
+	l.says(second, "is already running as process", "in another PID namespace (a container)")
 	if _, err := exec.LookPath("strace"); err == nil {
 		second = l.start("strace", "-f", "--seccomp-bpf", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e", "inject=flock:error=ENOLCK")
 		second.wait(patience)
 		if !strings.Contains(second.out.String(), "strace:") {
 			l.ended(second, 4)
-			l.says(second, "in another pid namespace (a container)")
+			l.says(second, "in another PID namespace (a container)")
 		}
 	}
 	l.kill(r)

@@ -67,7 +67,7 @@ func (t *Turns) NextPreempted(now time.Duration) (attempt, why string, next time
 		return t.NextPreempted(now)
 	}
 	by(t.giving.since + stopWithin)
-	return b.attempt, fmt.Sprintf("yields to %s, waiting since %s", userName(w.User, w.UID), w.Since.Local().Format("15:04")), next
+	return b.attempt, fmt.Sprintf("yields to %s, who has been waiting since %s", userName(w.User, w.UID), w.Since.Local().Format("15:04")), next
 }
 
 // unstopped returns the attempts that did not stop in time and are still running.

@@ -159,7 +159,7 @@ func (p *parser) neither(lines []line) {
 	}
 	hint := `end it with a line "queue,GB", for example 1,20`
 	if numberLine.MatchString(first.text) {
-		hint = "end it with the GB of memory the job needs, for example 20"
+		hint = "end it with a line for the GPU memory in GB, for example 20"
 	}
 	p.problem(first, hint, `%s a job: %q (a job is commands and a line "queue,GB", or a queue line, commands and a GB line)`, where, source.Clip(first.text))
 }
@@ -195,7 +195,7 @@ func (p *parser) gpus(l line, text string) int {
 func (p *parser) memory(l line, text string) float64 {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f < 0 || f > maxBlockGiB {
-		p.problem(l, "write the GB of free memory needed on each GPU, for example 20", "invalid GPU memory: %s GB", source.Clip(text))
+		p.problem(l, "write how many GB must be free on each GPU, for example 20", "invalid GPU memory: %s GB", source.Clip(text))
 	}
 	return f
 }

@@ -31,7 +31,7 @@ func TestBothBlockLayoutsAreParsed(t *testing.T) {
 func TestInvalidBlocksAreReported(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
 		{"neither", "ls\npwd\n", `f:1:1: lines 1-2 are not a job: "ls" (a job is commands and a line "queue,GB", or a queue line, commands and a GB line); end it with a line "queue,GB", for example 1,20`},
-		{"queue only", "1\nls", `f:1:1: lines 1-2 are not a job: "1" (a job is commands and a line "queue,GB", or a queue line, commands and a GB line); end it with the GB of memory the job needs, for example 20`},
+		{"queue only", "1\nls", `f:1:1: lines 1-2 are not a job: "1" (a job is commands and a line "queue,GB", or a queue line, commands and a GB line); end it with a line for the GPU memory in GB, for example 20`},
 		{"one line", "\n ls", `f:2:2: line 2 is not a job: "ls" (a job is commands and a line "queue,GB", or a queue line, commands and a GB line); end it with a line "queue,GB", for example 1,20`},
 		{"Chinese comma", "ls\n1，20\n", `f:2:1: no ASCII comma in "1，20"; write 1,20`},
 		{"no blank line", "ls\n1,2\npwd\n1,2", `f:2:1: unexpected "1,2" inside a block; add a blank line after it`},
@@ -41,8 +41,8 @@ func TestInvalidBlocksAreReported(t *testing.T) {
 		{"queue twice", "1 #queue\nls\n1,20", `f:1:1: the queue is set twice, here and on line 3; remove one of them`},
 		{"one number too many", "1\nls\n2\n2\n20", `f:3:1: expected a command, found the number 2; a block has one queue, one GB value and at most one GPU count`},
 		{"negative queue", "ls\n-1,20", `f:2:1: invalid queue number -1; try 1`},
-		{"negative memory", "ls\n1,-20", `f:2:1: invalid GPU memory: -20 GB; write the GB of free memory needed on each GPU, for example 20`},
-		{"absurd memory", "1\nls\n99999999", `f:3:1: invalid GPU memory: 99999999 GB; write the GB of free memory needed on each GPU, for example 20`},
+		{"negative memory", "ls\n1,-20", `f:2:1: invalid GPU memory: -20 GB; write how many GB must be free on each GPU, for example 20`},
+		{"absurd memory", "1\nls\n99999999", `f:3:1: invalid GPU memory: 99999999 GB; write how many GB must be free on each GPU, for example 20`},
 		{"no GPU", "1\nls\n0\n20", `f:3:1: invalid GPU count 0; use a whole number from 1 to 1024`},
 		{"half a GPU", "1\nls\n0.5\n20", `f:3:1: invalid GPU count 0.5; use a whole number from 1 to 1024`},
 		{"open quote", "\"ls\n1,20", `f:1:1: unclosed double quote: "\"ls"; close it, or remove it`},

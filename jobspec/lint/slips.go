@@ -186,7 +186,7 @@ func SwitchSlip(src *source.Source, k, v *yaml.Node, what string) {
 	switch strings.ToLower(v.Value) {
 	case "yes", "no", "on", "off":
 		if v.Style == 0 {
-			src.Warning(v.Line, v.Column, "to pass --"+k.Value+" or nothing, write true or false; for the text, quote it", "%s: %s is text, so the command gets --%s %s", what, v.Value, k.Value, v.Value)
+			src.Warning(v.Line, v.Column, "to pass or omit --"+k.Value+", write true or false; for the text, quote it", "%s: %s is text, so the command gets --%s %s", what, v.Value, k.Value, v.Value)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func CheckClusterKey(key, text string) error { return clusterKeys[key](text) }
 var only = []struct{ key, engine, hint string }{
 	{"partition", "slurm", "Grid Engine has queues: set queue"},
 	{"qos", "slurm", "remove it, or set project if a project has the same effect"},
-	{"constraint", "slurm", "ask for a resource: extra: [\"-l NAME=VALUE\"]"},
+	{"constraint", "slurm", "request a resource with extra: [\"-l NAME=VALUE\"]"},
 	{"queue", "sge", "Slurm has partitions: set partition"},
 	{"project", "sge", "Slurm has accounts: set account"},
 	{"pe", "sge", "remove it: Slurm uses the job's cpus directly"},

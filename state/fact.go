@@ -62,18 +62,18 @@ type Fact struct {
 	GPUs       []int             `json:"gpus,omitempty"`
 	GPUUUIDs   []gpu.UUID        `json:"gpu_uuids,omitempty"`
 	Memory     gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU
-	Close      gpu.Closeness     `json:"closeness,omitempty"`    // the connection between the two farthest GPUs, if known
+	Close      gpu.Closeness     `json:"closeness,omitempty"`    // the connection between the two GPUs farthest apart, if known
 	Log        string            `json:"log,omitempty"`
 	LogFrom    int64             `json:"log_from_bytes,omitempty"` // offset in the log where the attempt's part begins; also 0 if unknown
 	Stderr     string            `json:"stderr,omitempty"`         // the log of stderr, if it is separate
 	Inputs     []Input           `json:"inputs,omitempty"`
-	Snapshot   string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; on run: the copy that the run began with
+	Snapshot   string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; on `run`: the copy that the run began with
 	Needs      string            `json:"needs,omitempty"`         // hash of the sorted keys of the jobs it needs
 	SeedGroup  string            `json:"family,omitempty"`        // equal for jobs that differ only in seeds
 	Free       int               `json:"free_attempts,omitempty"` // earlier attempts in this run that spent no retry
-	GPUSeconds float64           `json:"gpu_seconds,omitempty"`   // on over: GPU time that the run's attempts used
-	Lost       []Loss            `json:"lost,omitempty"`          // GPU time lost since the previous start; also on over
-	NoPrune    bool              `json:"no_prune,omitempty"`      // a user exempted it from pruning; also on end
+	GPUSeconds float64           `json:"gpu_seconds,omitempty"`   // on `over`: GPU time that the run's attempts used
+	Lost       []Loss            `json:"lost,omitempty"`          // GPU time lost since the previous start; also on `over`
+	NoPrune    bool              `json:"no_prune,omitempty"`      // a user exempted it from pruning; also on `end`
 	Anew       bool              `json:"anew,omitempty"`          // its inputs or needs changed, so what earlier attempts reported no longer counts
 
 	// Start: the engine, unless this host runs the attempt. Queued: the job's ID on the cluster.
@@ -113,7 +113,7 @@ type Fact struct {
 	Measured     map[string]string `json:"measured,omitempty"`     // for each metric read from the log or a file: hash of the rule that found it
 	LogTo        int64             `json:"log_to_bytes,omitempty"` // offset in the log where the attempt's part ends; also 0 if unknown
 	By           string            `json:"by,omitempty"`           // "done" or "done without outputs": a user marked it as done, and nothing ran
-	From         string            `json:"from,omitempty"`         // the job file whose ledger this success was copied from, along with its start data
+	From         string            `json:"from,omitempty"`         // the job file from whose ledger this success and its start data were copied
 }
 
 // Grant returns the grant of an attempt, from its start fact f.

@@ -34,7 +34,7 @@ type GPU struct {
 	Processes   []Process    `json:"processes"` // null if unknown
 	Claims      []Claim      `json:"claims"`    // claims of other runs; in gpus, of all runs
 	Quarantines []Quarantine `json:"quarantines"`
-	RowRemap    *bool        `json:"row_remap_pending"` // whether a memory row will be replaced at the next reset
+	RowRemap    *bool        `json:"row_remap_pending"` // whether a faulty memory row will be replaced at the next reset
 }
 
 // Process is a process on a GPU.
@@ -56,7 +56,7 @@ type Claim struct {
 	Since  *time.Time `json:"since"`
 	Over   bool       `json:"over"` // the job has ended, and the GPU is reserved for its run's next job
 
-	Gathering bool `json:"gathering"` // the job is waiting, and the GPU is reserved until the job has all GPUs it needs
+	Gathering bool `json:"gathering"` // the job is waiting, and the GPU is reserved until the job has all its GPUs
 }
 
 // Quarantine means that a user's jobs avoid a GPU for a while, because jobs died on it.
@@ -73,7 +73,7 @@ type Waiter struct {
 	Position   int          `json:"position"`
 	User       string       `json:"user"`
 	You        bool         `json:"you"`
-	Run        *string      `json:"run"`        // null for the position that you would get, listed if none of your runs waits
+	Run        *string      `json:"run"`        // null in the row for the position you would get, listed if none of your runs waits
 	Name       *string      `json:"name"`       // name of a waiting command; null for a run
 	Since      time.Time    `json:"since"`      //
 	Holds      float64      `json:"holds_gpus"` // GPUs held by the user's runs and programs

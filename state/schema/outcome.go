@@ -6,8 +6,8 @@ import (
 	"gpurun/state"
 )
 
-// Outcome is the overall result of a batch. It depends on the counts of its jobs: a successful last
-// run does not hide jobs that failed in an earlier one.
+// Outcome is the overall result of a batch. It depends on the counts of jobs: a successful
+// last run does not hide jobs that failed in an earlier one.
 type Outcome struct {
 	Code   OutcomeCode `json:"code"`
 	Failed int         `json:"failed"` // jobs that failed, timed out, stalled, ran out of memory, were lost or are blocked

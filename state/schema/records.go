@@ -129,7 +129,7 @@ type BatchUsage struct {
 	Time    float64        `json:"gpu_seconds"`
 	Parts   []state.GPUUse `json:"parts"`   // add up to gpu_seconds
 	Unknown []string       `json:"unknown"` // missing information, in words
-	Advice  []string       `json:"advice"`  // settings that would use GPUs better, with the measurements behind them
+	Advice  []string       `json:"advice"`  // settings that would use the GPUs better, with the measurements behind them
 }
 
 // UserHours is the GPU time of a user of this host.

@@ -8,7 +8,7 @@ import (
 )
 
 // Report is what `gpurun report --json` prints: everything known about a batch. Values of
-// variables, arguments and parameters with secret names are ***.
+// variables, arguments and parameters named like secrets are ***.
 type Report struct {
 	Head
 	Batch    Batch               `json:"batch"`
@@ -49,7 +49,7 @@ type ReportFailure struct {
 // length.
 type Readings struct {
 	Step float64         `json:"step_seconds"`
-	Time []time.Time     `json:"time"` // start of each step; gaps where no run was alive
+	Time []time.Time     `json:"time"` // start of each step, with gaps where no run was alive
 	GPUs []ReadingsOfGPU `json:"gpus"`
 }
 

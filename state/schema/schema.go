@@ -89,7 +89,7 @@ type RunPhase string
 
 const (
 	RunRunning  RunPhase = "running"  // it starts jobs as GPUs become free
-	RunWaiting  RunPhase = "waiting"  // none of its jobs is running: they wait for GPUs, a retry or other things
+	RunWaiting  RunPhase = "waiting"  // none of its jobs is running: they wait for GPUs, a retry or something else
 	RunPaused   RunPhase = "paused"   // it starts no jobs until it is resumed
 	RunDraining RunPhase = "draining" // it starts no more jobs, and ends when the running ones do
 	RunStopping RunPhase = "stopping" // it is stopping its jobs
@@ -195,7 +195,7 @@ type Attempt struct {
 	JobID      *string         `json:"job_id"`    // its ID in the cluster's queue
 	PID        *int            `json:"pid"`       // its first process, while it runs
 	GPUs       []AttemptGPU    `json:"gpus"`      // GPUs granted to it
-	Closeness  *gpu.Closeness  `json:"closeness"` // for several GPUs: the connection between the two farthest
+	Closeness  *gpu.Closeness  `json:"closeness"` // for several GPUs: the connection between the two farthest apart
 	ExitCode   *int            `json:"exit_code"`
 	Signal     *string         `json:"signal"`    // signal that ended it, such as SIGKILL
 	Cause      *Cause          `json:"cause"`     // why it did not succeed
@@ -203,11 +203,11 @@ type Attempt struct {
 	Meanwhile  bool            `json:"meanwhile"` // it ended after its run was killed, and its end is not in the ledger yet
 	Snapshot   *string         `json:"snapshot"`  // the copy of the code that it runs in
 	Log        *Log            `json:"log"`
-	Background []BackgroundJob `json:"background"`       // processes that keep it running after its commands
+	Background []BackgroundJob `json:"background"`       // processes that outlive its commands and keep it running
 	Stalled    *string         `json:"stalled"`          // how long it has made no progress, and by which measure; null unless it has stalled
 	Stopping   *string         `json:"stopping"`         // why it is being stopped
 	Note       *string         `json:"note"`             // how it continues without its run
-	Progress   *float64        `json:"progress"`         // completed part of its work, 0 to 1, according to its log
+	Progress   *float64        `json:"progress"`         // fraction of its work completed, 0 to 1, according to its log
 	Steps      *int            `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Takes      *float64        `json:"expected_seconds"` // how long similar jobs took
 	Metrics    map[string]any  `json:"metrics"`          // while it runs, those in its log so far
@@ -244,6 +244,6 @@ type Alike struct {
 	Jobs   []string          `json:"jobs"`   // the first 20 jobs
 	Log    *string           `json:"log"`    // of the first job that has a log
 	UniID  *string           `json:"uni_id"` // last attempt of the first job
-	Params map[string]string `json:"params"` // the smallest set of parameters that its jobs share and no success has, or null
+	Params map[string]string `json:"params"` // the smallest set of parameters that its jobs share and no successful job has, or null
 	Apart  *string           `json:"apart"`  // what distinguishes its jobs, in words
 }

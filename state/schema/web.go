@@ -66,7 +66,7 @@ type Jobs struct {
 	Head
 	Version string   `json:"version"` // for events?after=
 	Total   int      `json:"total"`   // number of matching jobs
-	Offset  int      `json:"offset"`  // position of the first listed job among them
+	Offset  int      `json:"offset"`  // position of the first listed job among the matching ones
 	Jobs    []JobRow `json:"jobs"`
 }
 
@@ -89,7 +89,7 @@ type JobRow struct {
 	Kind     *string           `json:"kind"` // the same for jobs that failed with the same error; null unless it failed
 	Attempts int               `json:"attempts"`
 	Stalled  *string           `json:"stalled"`          // how long it has made no progress, and by which measure; null unless it has stalled
-	Progress *float64          `json:"progress"`         // completed part of its work, 0 to 1, according to its log
+	Progress *float64          `json:"progress"`         // fraction of its work completed, 0 to 1, according to its log
 	Steps    *int              `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Expected *float64          `json:"expected_seconds"` // how long similar jobs took
 	Used     *gpu.Bytes        `json:"used_bytes"`       // GPU memory in use now, on the GPU where it uses most

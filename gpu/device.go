@@ -229,6 +229,9 @@ func (d *device) offer(now time.Duration, before bool) {
 	}
 }
 
+// inContainer is the command of a process that contain attributes to a user.
+const inContainer = "in this container"
+
 // contain attributes processes with PIDs of another PID namespace to user uid if only that user claims
 // the device, since they must then be in this container.
 func (d *device) contain(uid int) {
@@ -237,7 +240,7 @@ func (d *device) contain(uid int) {
 	}
 	for i := range d.procs {
 		if pr := &d.procs[i]; pr.Doubtful && pr.UID < 0 && pr.Attempt == "" {
-			pr.UID, pr.Command = uid, "in this container"
+			pr.UID, pr.Command = uid, inContainer
 			if len(d.claims) > 0 {
 				pr.User = d.claims[0].User
 			} else if len(d.holds) == 1 {

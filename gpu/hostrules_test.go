@@ -194,7 +194,7 @@ func TestHostRulesAvoidOtherUsers(t *testing.T) {
 	req := one(GiB)
 	req.MaxUtil = 100
 	see(p, sec(2), func(_ int, r *Reading) { with(r, bobs(GiB)) })
-	if v := p.Admit(sec(2), req)[0]; v.Reason != "python 4711 of bob is running on it, 1 GiB; others: avoid"+hostFile {
+	if v := p.Admit(sec(2), req)[0]; v.Reason != "bob's python 4711 is using 1 GiB; others: avoid"+hostFile {
 		t.Errorf("a process: %q", v.Reason)
 	}
 	see(p, sec(3), func(_ int, r *Reading) { r.Free, r.Used = 22*GiB, 2*GiB })

@@ -58,7 +58,7 @@ func TestQueueIsInOrderOfOffers(t *testing.T) {
 		}
 	}
 	// Carol's own program keeps her job off its device, and counts as part of her load.
-	mine := "jupyter 7 of carol"
+	mine := "carol's jupyter 7"
 	check("ends known",
 		place{"carol", 1.0 / 24, 2 * time.Hour, mine},
 		place{"dave", 1, 0, ""},

@@ -106,7 +106,7 @@ func TestPartNeedsFreeMemoryNextToOthers(t *testing.T) {
 		}
 	})
 	v := p.Admit(sec(1), part(2))
-	if v[0].OK || v[0].Reason != "11 GiB free, 12 GiB needed; python 4711 of bob is running on it, 13 GiB" || !v[1].OK {
+	if v[0].OK || v[0].Reason != "11 GiB free, 12 GiB needed; bob's python 4711 is using 13 GiB" || !v[1].OK {
 		t.Errorf("got %+v, want GPU 0 refused and GPU 1 admitted", v)
 	}
 	devs := some(2, 24*GiB)

@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// on describes a process on a device: "python 4711 of bob is running on it, 37 GiB".
+// on describes a process on a device: "bob's python 4711 is using 37 GiB".
 func (pr *Process) on() string {
-	name := "process"
-	if pr.Command != "" {
-		name = pr.Command
+	s := userName(pr.User, pr.UID) + "'s "
+	if pr.Command == inContainer {
+		s += fmt.Sprintf("process %d %s", pr.PID, inContainer)
+	} else {
+		s += fmt.Sprintf("%s %d", cmp.Or(pr.Command, "process"), pr.PID)
 	}
-	s := fmt.Sprintf("%s %d of %s is running on it", name, pr.PID, userName(pr.User, pr.UID))
-	if pr.Memory >= 0 {
-		s += ", " + pr.Memory.Round()
+	if pr.Memory < 0 {
+		return s + " is running on it"
 	}
-	return s
+	return s + " is using " + pr.Memory.Round()
 }
 
 func userName(name string, uid int) string {

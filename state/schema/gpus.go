@@ -14,8 +14,8 @@ type GPUs struct {
 	Rules   *HostRules `json:"host_rules"` // rules of the host's owner that apply to this user
 }
 
-// GPU is a GPU or a MIG instance, and whether a job could use it now: in gpus, the job described on
-// the command line; in status, the first waiting job.
+// GPU is a GPU or a MIG instance, and whether a job could use it now: in `gpurun gpus`, the job
+// described on the command line; in `gpurun status`, the first waiting job.
 type GPU struct {
 	Index       int          `json:"index"`
 	UUID        gpu.UUID     `json:"uuid"`
@@ -26,13 +26,13 @@ type GPU struct {
 	Used        *gpu.Bytes   `json:"memory_used_bytes"`
 	Free        *gpu.Bytes   `json:"memory_free_bytes"`
 	Util        *int         `json:"utilization_percent"`
-	Fits        *bool        `json:"fits"`      // null in status while no job waits
+	Fits        *bool        `json:"fits"`      // null in `gpurun status` while no job waits
 	Code        *gpu.Code    `json:"code"`      // why the job does not fit
 	Text        *string      `json:"text"`      // the reason, or a caveat if the job fits
-	Jobs        []string     `json:"jobs"`      // jobs of this run on the GPU; in gpus, of all your runs
+	Jobs        []string     `json:"jobs"`      // jobs of this run on the GPU; in `gpurun gpus`, of all your runs
 	Stalled     []string     `json:"stalled"`   // those jobs that have made no progress for too long
 	Processes   []Process    `json:"processes"` // null if unknown
-	Claims      []Claim      `json:"claims"`    // claims of other runs; in gpus, of all runs
+	Claims      []Claim      `json:"claims"`    // claims of other runs; in `gpurun gpus`, of all runs
 	Quarantines []Quarantine `json:"quarantines"`
 	RowRemap    *bool        `json:"row_remap_pending"` // whether a faulty memory row will be replaced at the next reset
 }
@@ -80,7 +80,7 @@ type Waiter struct {
 	Background bool         `json:"background"`
 	Requests   []GPURequest `json:"asks"`
 	Start      *time.Time   `json:"expected_start"`
-	Text       *string      `json:"text"` // why it waits; null in gpus
+	Text       *string      `json:"text"` // why it waits; null in `gpurun gpus`
 }
 
 // GPURequest is what a waiting run requests.

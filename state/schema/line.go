@@ -71,7 +71,7 @@ func (t Tally) words(causes, wait string) string {
 // End is the expected end of a live run.
 type End struct {
 	From    *time.Time `json:"from"`    // null if unknown
-	To      *time.Time `json:"to"`      // the same as from, unless the end is uncertain
+	To      *time.Time `json:"to"`      // the same as `from`, unless the end is uncertain
 	Unknown *string    `json:"unknown"` // why the end is unknown
 	Without []string   `json:"without"` // jobs that the estimate leaves out: stalled jobs, and jobs that cannot start because of them
 }

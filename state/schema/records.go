@@ -47,9 +47,9 @@ type BatchRow struct {
 	Batch
 	Run     *Run                `json:"run"`     // the live run, else the last one
 	Counts  map[state.Phase]int `json:"counts"`  // jobs by state; null if its ledger cannot be read
-	Outcome *Outcome            `json:"outcome"` // null if counts is null
-	Tally   *Tally              `json:"tally"`   // null if counts is null
-	Line    *string             `json:"line"`    // the state line; null if counts is null
+	Outcome *Outcome            `json:"outcome"` // null if `counts` is null
+	Tally   *Tally              `json:"tally"`   // null if `counts` is null
+	Line    *string             `json:"line"`    // the state line; null if `counts` is null
 	Error   *string             `json:"error"`   // why its job file or ledger cannot be read; null if both can
 }
 

@@ -13,17 +13,17 @@ type Report struct {
 	Head
 	Batch    Batch               `json:"batch"`
 	Run      *Run                `json:"run"`    // the live run, else the last one; null if there was none
-	Counts   map[state.Phase]int `json:"counts"` // jobs by state, as in status
+	Counts   map[state.Phase]int `json:"counts"` // jobs by state, as in `gpurun status`
 	Outcome  Outcome             `json:"outcome"`
 	Tally    Tally               `json:"tally"`
-	Line     string              `json:"line"`   // the state line, as in status
+	Line     string              `json:"line"`   // the state line, as in `gpurun status`
 	Runs     []RunRow            `json:"runs"`   // oldest first, as in history
 	Jobs     []ReportJob         `json:"jobs"`   // in the order of the job files, followed by jobs that were removed from them
 	Config   map[string]string   `json:"config"` // config values shared by all jobs that have a config
 	Failures []ReportFailure     `json:"failures"`
 	Usage    *BatchUsage         `json:"usage"`    // as in usage FILE
 	Readings *Readings           `json:"readings"` // null if there are none
-	Results  any                 `json:"results"`  // as in results --json; null if nothing was measured
+	Results  any                 `json:"results"`  // as in `gpurun results --json`; null if nothing was measured
 	Copies   any                 `json:"copies"`   // the table of results as LaTeX, Markdown and CSV; null if nothing was measured
 	Curves   []ReportCurve       `json:"curves"`   // of values reported with a step
 	Warnings []Problem           `json:"warnings"`
@@ -33,7 +33,7 @@ type Report struct {
 type ReportJob struct {
 	Job                        // without the last attempt; without the GPUs in wait
 	Former   bool              `json:"former"`   // it was removed from the job files, does something else now, or had other -p values
-	Failure  *int              `json:"failure"`  // index of its group in failures
+	Failure  *int              `json:"failure"`  // index of its group in `failures`
 	Config   map[string]string `json:"config"`   // config values of its last attempt that not all jobs share
 	Inputs   []state.Input     `json:"inputs"`   // as they were when its last attempt began
 	Attempts []Attempt         `json:"attempts"` // oldest first, from all runs; without metrics

@@ -52,7 +52,7 @@ const (
 	WaitPool          WaitCode = "pool"            // a pool of the job file is used up
 	WaitCPUs          WaitCode = "cpus"            // too few CPU cores are free
 	WaitMemory        WaitCode = "memory"          // too little host memory is free
-	WaitGPUs          WaitCode = "gpu"             // too few GPUs can run it; gpus lists the reasons
+	WaitGPUs          WaitCode = "gpu"             // too few GPUs can run it; `gpus` lists the reasons
 	WaitKept          WaitCode = "kept"            // resources it could use are reserved for another job of this run
 	WaitCourtesy      WaitCode = "courtesy"        // it is another user's turn
 	WaitHostRule      WaitCode = "host_rule"       // a rule set by the host's owner

@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-// Hello proves to a client, before the client sends a token, that the server has its tokens.
+// Hello proves to a client, before the client sends a token, that the server knows that token.
 type Hello struct {
 	Head
 	Address string  `json:"address"` // IP address and port at which the client reached the server
@@ -54,7 +54,7 @@ type Summary struct {
 	Counts   map[state.Phase]int `json:"counts"`
 	Outcome  Outcome             `json:"outcome"`
 	Tally    Tally               `json:"tally"`
-	Line     string              `json:"line"` // the state line, as in status
+	Line     string              `json:"line"` // the state line, as in `gpurun status`
 	ETA      *float64            `json:"eta_seconds"`
 	Total    int                 `json:"jobs_total"`
 	Alike    []Alike             `json:"alike"` // failures by error, most frequent first; at most 20
@@ -93,7 +93,7 @@ type JobRow struct {
 	Steps    *int              `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Expected *float64          `json:"expected_seconds"` // how long similar jobs took
 	Used     *gpu.Bytes        `json:"used_bytes"`       // GPU memory in use now, on the GPU where it uses most
-	UniID    *string           `json:"uni_id"`           // of the last attempt, as are gpus, started and ended
+	UniID    *string           `json:"uni_id"`           // of the last attempt, as are `gpus`, `started` and `ended`
 	GPUs     []int             `json:"gpus"`
 	Started  *time.Time        `json:"started"`
 	Ended    *time.Time        `json:"ended"`

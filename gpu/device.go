@@ -229,7 +229,7 @@ func (d *device) offer(now time.Duration, before bool) {
 	}
 }
 
-// inContainer is the command of a process that contain attributes to a user.
+// inContainer stands for the unknown command of a process in this container.
 const inContainer = "in this container"
 
 // contain attributes processes with PIDs of another PID namespace to user uid if only that user claims

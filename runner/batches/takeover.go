@@ -45,7 +45,7 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 		for _, at := range open {
 			jobs = append(jobs, at.Start.Job)
 		}
-		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s of %s may still be running, so nothing was copied (a copied job could run twice)",
+		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s of %s may still be running: nothing was copied, because a copied job could run twice",
 			old.File, strings.Join(jobs, ", "), old.File), Hint: "gpurun wait --file " + old.File + " waits for it, gpurun stop --file " + old.File + " ends it; then try again"}
 	}
 	var run state.Fact
@@ -181,7 +181,7 @@ func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error)
 	case old.unsure != nil:
 		return rep, StateFailure(old.unsure)
 	case old.Alive:
-		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d), so nothing was copied (its running jobs could run twice)", old.File, old.Runner.PID),
+		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d): nothing was copied, because its running jobs could run twice", old.File, old.Runner.PID),
 			Hint: "gpurun wait --file " + old.File + " waits for it; then try again"}
 	}
 	batch, last, err := ref.successesOf(old)

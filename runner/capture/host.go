@@ -170,7 +170,7 @@ func (h *host) watch(pid int) {
 	}
 	file, err := os.Stat(at + "exe")
 	if self, err2 := os.Stat(h.Self); err == nil && err2 == nil && file.Size() != self.Size() { // neither a recorder nor a copy of one that is about to report
-		h.report.Escaped, h.report.Stopped = exe, "stopped: gpurun capture cannot record "+exe+", which the launcher runs"
+		h.report.Escaped, h.report.Stopped = exe, "stopped: the launcher runs "+exe+", which gpurun capture cannot record"
 	}
 }
 

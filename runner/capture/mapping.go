@@ -202,11 +202,11 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		run, k := fold.Words(words), slices.Index(words, jobDevices)
 		switch {
 		case k >= 0 && gpus == 0:
-			note(&m.left, "commands give their containers all GPUs: now each gets the one GPU of its job; set gpus for more")
+			note(&m.left, "commands give their containers all GPUs: each container now gets the one GPU of its job; set gpus for more")
 		case k >= 0:
-			note(&m.left, "commands select GPUs for their containers: now each gets the GPUs of its job")
+			note(&m.left, "commands select GPUs for their containers: each container now gets the GPUs of its job")
 		case !slices.Equal(words, r.Argv):
-			note(&m.left, "commands select a GPU in their arguments: renumbered from 0, as each job sees its GPUs")
+			note(&m.left, "commands select a GPU in their arguments: renumbered, because each job sees its own GPUs as 0, 1, …")
 		}
 		if k >= 0 {
 			run[k] = fold.Word{Text: jobDevicesInShell, Raw: true}

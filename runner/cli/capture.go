@@ -110,7 +110,7 @@ func (c *captureCmd) Run(a *app) error {
 		_ = os.Remove(file)
 		return &batches.Failure{Code: batches.ExitInternal, Text: "proof failed, " + c.Output + " was removed: " + err.Error(), Err: err}
 	}
-	fmt.Fprintf(a.out, "proof: %s starts the same %s: arguments, folder, environment\n", c.Output, n)
+	fmt.Fprintf(a.out, "proof: %s starts the %s with identical arguments, folder and environment\n", c.Output, n)
 	return nil
 }
 

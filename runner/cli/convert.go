@@ -24,7 +24,7 @@ Examples:
 
 func (c *convertCmd) Run(a *app) error {
 	if a.settings["work-dir"] != "" {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--work-dir is relative to this folder, but work_dir in a job file is relative to that file", Hint: "write work_dir into the converted file"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--work-dir is relative to the current folder, but work_dir in a job file is relative to that file", Hint: "write work_dir into the converted file"}
 	}
 	batch, err := a.load(&c.batchFlags)
 	if err != nil {

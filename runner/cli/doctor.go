@@ -190,7 +190,7 @@ func (d *diagnosis) gpus() string {
 	for _, r := range snap.Readings {
 		if r.Err != "" {
 			i := slices.IndexFunc(devs, func(dev gpu.Device) bool { return dev.UUID == r.UUID })
-			d.addProblem(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs skip it until it answers; check nvidia-smi and dmesg")
+			d.addProblem(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs skip this GPU until it answers; check nvidia-smi and dmesg")
 		}
 	}
 	return state.Count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
@@ -218,7 +218,7 @@ func (d *diagnosis) claims() string {
 	for _, w := range strange {
 		d.addProblem(w, "gpurun ignores it; tell that user or the owner of this host")
 	}
-	return "in " + roots[0] + ", where users' runs see each other"
+	return "in " + roots[0] + ", where all users' runs see each other"
 }
 
 // hostRules reads the host rules.

@@ -18,7 +18,7 @@ type eventsCmd struct {
 	Path   string `arg:"" optional:"" name:"file" help:"Job file (default: the one running in this folder, or the last that ran here)."`
 	File   string `placeholder:"FILE" help:"The same as the file argument."`
 	Follow bool   `short:"f" help:"Keep printing until the run ends."`
-	After  int64  `placeholder:"SEQ" help:"Print only events after this number."`
+	After  int64  `placeholder:"SEQ" help:"Print only events after this seq."`
 }
 
 func (eventsCmd) Help() string {

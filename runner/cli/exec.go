@@ -57,7 +57,7 @@ func (c *execCmd) Run(a *app) error {
 	case s.Engine != "local":
 		return c.onCluster(a, &s, argv)
 	case c.MaxGPUs != "":
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--max-gpus works only on clusters", Hint: "add --engine slurm; on this host, the owner's rules limit your GPUs (gpurun gpus shows them)"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--max-gpus works only on clusters", Hint: "add --engine slurm; on this host, the owner's rules limit your GPUs (gpurun gpus shows the rules)"}
 	}
 	if err := c.fits(batches.Resources()); err != nil {
 		return err

@@ -23,7 +23,7 @@ type grammar struct {
 	Plan       planCmd       `cmd:"" group:"Run" help:"Show which jobs would run, and why."`
 	Check      checkCmd      `cmd:"" group:"Run" help:"Report every mistake in job files."`
 	Convert    convertCmd    `cmd:"" group:"Run" help:"Print a job file of any format as native YAML."`
-	Capture    captureCmd    `cmd:"" group:"Run" help:"Turn a launcher into a job file without training."`
+	Capture    captureCmd    `cmd:"" group:"Run" help:"Turn a launcher into a job file, without training."`
 	Exec       execCmd       `cmd:"" group:"Run" help:"Run one command as soon as GPUs are free."`
 	Wait       waitCmd       `cmd:"" group:"Run" help:"Wait for a run, or some of its jobs, to end."`
 	Status     statusCmd     `cmd:"" group:"Look" help:"Show the progress of a batch."`
@@ -51,7 +51,7 @@ type grammar struct {
 	MCP        mcpCmd        `cmd:"" name:"mcp" group:"Set up" help:"Serve AI agents over the Model Context Protocol."`
 	Version    versionCmd    `cmd:"" group:"Set up" help:"Print versions of gpurun, Go and the driver."`
 	Completion completionCmd `cmd:"" group:"Set up" help:"Print completions for bash, zsh or fish."`
-	Complete   completeCmd   `cmd:"" name:"__complete" group:"Set up" hidden:"" help:"Print what a word may become, for completion."`
+	Complete   completeCmd   `cmd:"" name:"__complete" group:"Set up" hidden:"" help:"Print the completions of a word."`
 	Man        manCmd        `cmd:"" name:"__man" group:"Set up" hidden:"" help:"Print the manual page."`
 }
 
@@ -123,7 +123,7 @@ type gpuFlags struct {
 
 // simFlag belongs to commands that start jobs.
 type simFlag struct {
-	SimHere bool `group:"gpus" env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with GPUs, which jobs may then use."`
+	SimHere bool `group:"gpus" env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with real GPUs; jobs may use them."`
 }
 
 func (f *gpuFlags) source() *session.GPUs { return &session.GPUs{Sim: f.Sim, Library: f.NVML} }

@@ -99,7 +99,7 @@ func (b *batchFlags) listed() ([]string, error) {
 	case strings.Trim(b.List.Name, nameLetters) != "" || b.List.Name[0] == '.' || b.List.Name[0] == '-':
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + quoted(b.List.Name) + " is not a valid name", Hint: "use letters, digits and . _ -"}
 	case host.Exists(b.List.Name):
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + b.List.Name + " is also a file in this folder and would share its ledger", Hint: "choose another name"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + b.List.Name + " is also a file in this folder, and the batch would share the ledger of that file", Hint: "choose another name"}
 	}
 	list[at] = b.List.Name
 	return list, nil

@@ -99,7 +99,7 @@ func (c *setCmd) Run(a *app) error {
 // was done, where done is a word such as "paused".
 func (a *app) steer(f *batchFlag, req control.Request, said, done string) error {
 	return a.request(f, req, said, func(ref *batches.Ref) error {
-		return &batches.Failure{Code: batches.ExitState, Text: ref.Name() + " is not running: nothing was " + done, Hint: ref.Command() + " runs unfinished jobs, with --no-prune also pruned ones"}
+		return &batches.Failure{Code: batches.ExitState, Text: ref.Name() + " is not running: nothing was " + done, Hint: ref.Command() + " runs unfinished jobs; with --no-prune, also pruned ones"}
 	})
 }
 

@@ -85,7 +85,7 @@ func (p *planning) printCluster(to io.Writer) (impossible []jobspec.Problem) {
 		}
 		fmt.Fprintf(to, "  %s (%s): %s\n", state.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.requestText(name)))
 		if s.Limit > 0 {
-			fmt.Fprintf(to, "      %s may end them after %s, if gpurun has not already\n", name, terminal.Duration(s.Limit))
+			fmt.Fprintf(to, "      %s may end them after %s, unless gpurun does so first\n", name, terminal.Duration(s.Limit))
 		}
 		if s.err == nil && !silent && i < maxTried {
 			begins, refused, err := s.Try(dialect)

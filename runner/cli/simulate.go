@@ -124,7 +124,7 @@ const gantt = 40
 
 // printForecast prints when each job starts and ends, and how good the schedule is.
 func (p *planning) printForecast(w io.Writer, f *prediction) {
-	fmt.Fprintf(w, "simulated, on %s as they are now:\n", state.Count(f.Capacity, "GPU"))
+	fmt.Fprintf(w, "simulated, from the current state of %s:\n", state.Count(f.Capacity, "GPU"))
 	rows := [][]string{{"  JOB", "GPU", "START", "END", "BASED ON", "|" + strings.Repeat(" ", gantt) + "|"}}
 	for _, s := range f.Spans {
 		name, by := "an attempt of an earlier run", ""
@@ -166,10 +166,10 @@ func (p *planning) printBasis(w io.Writer, f *prediction) {
 		}
 	}
 	if len(median) > 0 {
-		fmt.Fprintf(w, "no job like %s has run: estimated from the median of the batch, or the timeout\n", p.firstNames(median))
+		fmt.Fprintf(w, "no runs similar to %s: estimated from the median of the batch, or the timeout if shorter\n", p.firstNames(median))
 	}
 	if len(guess) > 0 {
-		fmt.Fprintf(w, "no estimate for %s: using %s, or the timeout\n", p.firstNames(guess), terminal.Duration(sched.Unknown))
+		fmt.Fprintf(w, "no estimate for %s: using %s, or the timeout if shorter\n", p.firstNames(guess), terminal.Duration(sched.Unknown))
 	}
 }
 

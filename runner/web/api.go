@@ -131,7 +131,7 @@ func (s *Server) allowed(has, needs Right) error {
 	case has >= needs:
 		return nil
 	case has == None:
-		return &Failure{Status: http.StatusUnauthorized, Code: "token", Text: "the token is missing or wrong", Hint: "open the address that gpurun web printed, or send Authorization: Bearer with the token from its file"}
+		return &Failure{Status: http.StatusUnauthorized, Code: "token", Text: "the token is missing or wrong", Hint: "open the address that gpurun web printed, or send the header Authorization: Bearer TOKEN, with the token from its file"}
 	case s.Allow < needs && needs == Run:
 		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server cannot start jobs", Hint: "run gpurun web --control=run --root DIR"}
 	case s.Allow < needs:

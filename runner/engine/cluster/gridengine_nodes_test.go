@@ -18,7 +18,7 @@ jobs:
   - {name: large, gpus: 0, memory: 3GiB, run: "true"}
 `)
 	out := b.Run("plan", "jobs.yaml")
-	b.Says(out, "  5 jobs (j0): -l gpu=2,h_rt=3740\n      sge may end them after 1h02m, if gpurun has not already\n      sge accepts them\n")
+	b.Says(out, "  5 jobs (j0): -l gpu=2,h_rt=3740\n      sge may end them after 1h02m, unless gpurun does so first\n      sge accepts them\n")
 	b.Says(out, "  1 job (huge): -l gpu=9\n      sge refuses them: ")
 	b.Says(out, "because it offers only hc:gpu=4.000000")
 	b.Says(out, "  1 job (wide): -pe smp 99\n      sge refuses them: ")

@@ -29,7 +29,7 @@ jobs:
   - {name: modelled, gpu_model: a100, run: "true"}
 `)
 	out := b.Run("plan", "jobs.yaml")
-	b.Says(out, "  5 jobs (j0): --gres=gpu:2 --time=63\n      slurm may end them after 1h02m, if gpurun has not already\n      slurm accepts them (estimated start: now)")
+	b.Says(out, "  5 jobs (j0): --gres=gpu:2 --time=63\n      slurm may end them after 1h02m, unless gpurun does so first\n      slurm accepts them (estimated start: now)")
 	b.Says(out, "  1 job (huge): --gres=gpu:9\n      slurm refuses them: Requested node configuration is not available (request less;")
 	b.Says(out, "cannot submit them: gpu_model: no name for \"a100\" on this cluster")
 	b.Says(b.Run("doctor", "--engine", "slurm"), "ok  accepts a job with --gres=gpu:1 (estimated start: now)")

@@ -352,7 +352,7 @@ func endWords(res *schema.Result, code int) string {
 	case res.Final.Live.Draining != nil:
 		return "ended early: " + *res.Final.Live.Draining
 	case len(res.Final.Live.Held) > 0:
-		return fmt.Sprintf("held similar jobs that failed with the same error: %s", res.Final.Live.Held[0].Cause)
+		return fmt.Sprintf("held jobs, because similar ones failed with the same error: %s", res.Final.Live.Held[0].Cause)
 	case code != batches.ExitDone:
 		return "jobs failed"
 	}

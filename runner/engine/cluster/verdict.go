@@ -93,38 +93,38 @@ var rules = []struct {
 	fits    func(*observation) bool
 	verdict verdict
 }{
-	{"the record has its own reason, or needs none", func(s *observation) bool { return s.record != nil && !s.doubtful() }, verdict{ends, asRecorded}},
+	{"the record gives a reason, or needs none", func(s *observation) bool { return s.record != nil && !s.doubtful() }, verdict{ends, asRecorded}},
 	{"time limit of the cluster", func(s *observation) bool { return s.closed() && s.row.State == TimedOut }, verdict{ends, timeout}},
 	{"out of memory", func(s *observation) bool { return s.closed() && s.row.State == OutOfMemory }, verdict{ends, oom}},
 	{"preempted, or its node failed", func(s *observation) bool { return s.closed() && s.displaced() }, verdict{ends, resubmitted}},
 	{"cancelled in the cluster", func(s *observation) bool { return s.closed() && s.row.State == Cancelled }, verdict{ends, cancelled}},
 	{"queued again by the cluster", func(s *observation) bool { return s.record != nil && s.row.State.queued() && s.unexplained() }, verdict{ends, resubmitted}},
-	{"signalled, and the cluster says no more", func(s *observation) bool {
+	{"signalled, and the cluster gives no reason", func(s *observation) bool {
 		return s.record != nil && s.record.Why == "" && (s.row.State.final() || s.unexplained())
 	}, verdict{ends, asRecorded}},
 	{"ended by a cluster that forgets nothing", func(s *observation) bool {
 		return s.record != nil && s.keeps && (s.row.State.final() || s.unexplained())
 	}, verdict{ends, cancelled}},
-	{"ended by a cluster that has forgotten why", func(s *observation) bool { return s.record != nil && s.unexplained() }, verdict{ends, resubmitted}},
-	{"the record waits for the cluster's word", func(s *observation) bool { return s.record != nil }, verdict{}},
+	{"ended by a cluster that no longer knows why", func(s *observation) bool { return s.record != nil && s.unexplained() }, verdict{ends, resubmitted}},
+	{"waiting for the cluster to confirm the record", func(s *observation) bool { return s.record != nil }, verdict{}},
 
-	{"the submission may be going on", func(s *observation) bool { return s.calling }, verdict{}},
-	{"begun; failed without a record", func(s *observation) bool { return s.closed() && s.row.State == Failed }, verdict{ends, lost}},
-	{"begun; over or forgotten, and silent", func(s *observation) bool {
+	{"may still be in submission", func(s *observation) bool { return s.calling }, verdict{}},
+	{"begun, then failed without a record", func(s *observation) bool { return s.closed() && s.row.State == Failed }, verdict{ends, lost}},
+	{"begun, then over or no longer listed, and silent", func(s *observation) bool {
 		return s.begun() && (s.row.State == Completed || s.gone()) && s.silent > deadAfter
 	}, verdict{ends, resubmitted}},
 	{"begun", func(s *observation) bool { return s.begun() }, verdict{}},
 
-	{"an earlier run has kept it from beginning", func(s *observation) bool { return s.taken }, verdict{ends, withdrawn}},
+	{"an earlier run kept it from starting", func(s *observation) bool { return s.taken }, verdict{ends, withdrawn}},
 	{"cancelled on a node: its start failed", func(s *observation) bool { return s.row.State == Cancelled && s.row.Node != "" }, verdict{voids, resubmitted}},
 	{"cancelled while it waited", func(s *observation) bool { return s.row.State == Cancelled }, verdict{voids, cancelled}},
-	{"gone, but maybe not yet in the accounts", func(s *observation) bool { return s.gone() && s.keeps && s.missing < accounted }, verdict{}},
+	{"gone, but the accounts may lag", func(s *observation) bool { return s.gone() && s.keeps && s.missing < accounted }, verdict{}},
 	{"gone from a cluster that forgets nothing", func(s *observation) bool { return s.gone() && s.keeps }, verdict{voids, cancelled}},
-	{"cancelled alone: others of its job are there", func(s *observation) bool { return s.gone() && s.partial }, verdict{voids, cancelled}},
+	{"cancelled alone: other tasks of its job are listed", func(s *observation) bool { return s.gone() && s.partial }, verdict{voids, cancelled}},
 	{"forgotten with all of its job", func(s *observation) bool { return s.gone() }, verdict{voids, resubmitted}},
 	{"can never start", func(s *observation) bool { return s.row.Never && s.row.Reason != "" }, verdict{voids, neverStarts}},
 	{"the script failed", func(s *observation) bool { return s.row.State == Failed && s.row.Raw>>8&0xff != 0 }, verdict{voids, notStarted}},
-	{"listed as running, and no node has it", func(s *observation) bool { return s.runsWithoutStart() }, verdict{voids, resubmitted}},
+	{"listed as running, but no node has it", func(s *observation) bool { return s.runsWithoutStart() }, verdict{voids, resubmitted}},
 	{"over without having begun", func(s *observation) bool { return s.row.State.final() }, verdict{voids, resubmitted}},
 }
 

@@ -60,7 +60,7 @@ jobs:
 	if len(ends) != 2 || ends[0].Uncharged == "" || ends[1].State != state.Failed || b.Read("ran") != "0" {
 		t.Fatalf("large ended as %+v; ran has %q\n%s", ends, b.Read("ran"), out)
 	}
-	b.Says(ends[0].Uncharged, "assigned the job a GPU with 16 GiB, but it needs 24 GiB")
+	b.Says(ends[0].Uncharged, "assigned a GPU with 16 GiB, but the job needs 24 GiB")
 	b.Says(ends[1].Reason, "offers only qf:hostname=")
 	b.Says(ends[1].Reason, "; excluded because gpu_memory is 24 GiB: ")
 }

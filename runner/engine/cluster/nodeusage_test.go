@@ -99,7 +99,7 @@ func TestKeeperReceivesReadings(t *testing.T) {
 		t.Errorf("got letters %q, peaks %+v, %d readings", letters.String(), peaks, n)
 	}
 	on := &task{Host: "node1", GPUs: []int{0}}
-	for ask, want := range map[gpu.Bytes]string{0: "", 16 * gpu.GiB: "", 24 * gpu.GiB: "node1 assigned the job a GPU with 16 GiB, but it needs 24 GiB"} {
+	for ask, want := range map[gpu.Bytes]string{0: "", 16 * gpu.GiB: "", 24 * gpu.GiB: "node1 assigned a GPU with 16 GiB, but the job needs 24 GiB"} {
 		if why, _ := o.unfit(&engine.Launch{Request: &engine.Request{GPUs: 1, GPUMemory: ask}}, on); why != want {
 			t.Errorf("%v: got %q, want %q", ask, why, want)
 		}

@@ -251,7 +251,7 @@ func (o *outerProcess) unfit(l *engine.Launch, t *task) (why string, least gpu.B
 	if least = o.gauge.Load().smallestMemory(); least == 0 || least >= l.Request.GPUMemory {
 		return "", 0
 	}
-	return fmt.Sprintf("%s assigned the job a GPU with %s, but it needs %s", t.Host, least.Round(), l.Request.GPUMemory.Round()), least
+	return fmt.Sprintf("%s assigned a GPU with %s, but the job needs %s", t.Host, least.Round(), l.Request.GPUMemory.Round()), least
 }
 
 // watch reports when the attempt is first seen on a GPU outside its grant, and again once that is

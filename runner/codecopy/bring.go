@@ -82,7 +82,7 @@ func (t *Tree) leadsOut(rel string) bool {
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
-		return []string{fmt.Sprintf("process %d is still using the copy of the code %s: files that jobs wrote there move to the work dir after it ends, in this run or a later one", pid, t.Home())}, false
+		return []string{fmt.Sprintf("process %d is still using the copy of the code in %s: files that jobs wrote there move to the work dir after it ends, in this run or a later one", pid, t.Home())}, false
 	}
 	b := mover{Tree: t}
 	b.move(".", false)
@@ -92,7 +92,7 @@ func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	}
 	switch err := errors.Join(b.errs...); {
 	case err != nil:
-		notes = append(notes, "files that jobs wrote in the copy of the code "+t.Home()+" were not moved to the work dir: "+err.Error())
+		notes = append(notes, "files that jobs wrote in the copy of the code in "+t.Home()+" were not moved to the work dir: "+err.Error())
 	case len(b.kept) > 0:
 		more := ""
 		if n := len(b.kept) - 1; n > 0 {

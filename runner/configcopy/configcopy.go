@@ -62,7 +62,7 @@ func (c *Copy) Write() error {
 	}
 	lock, err := lock(c.Lock, unix.LOCK_EX, 0)
 	if held := (*host.HeldError)(nil); errors.As(err, &held) {
-		return fmt.Errorf("config %q is in use by a running job with other values (%s): start this job after the running job ends, or give it another path", c.Path, held.Holder)
+		return fmt.Errorf("config %q is in use by a running job with other values (%s): start this job after that job ends, or give this job's config another path", c.Path, held.Holder)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot lock config %q: %w", c.Path, err)

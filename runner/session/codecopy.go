@@ -41,7 +41,7 @@ func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 		}
 		disk.KeepOutOfGit(filepath.Dir(filepath.Dir(o.Folder)))
 		trees = append(trees, t)
-		said = append(said, fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s%s, in %s; new files outside data and output folders move to the work dir when no job uses the copy",
+		said = append(said, fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s%s, in %s; new files, except in data and output folders, move to the work dir once no job uses the copy",
 			state.Count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), t.Root, at, batches.Shown(t.Home())))
 	}
 	r.code = trees

@@ -234,7 +234,7 @@ func (f *verdictPass) needRuns(id int32) (need int32, missing bool) {
 }
 
 func (c *Core) whyMissing(need int32) string {
-	return fmt.Sprintf("need %s is not selected and has not succeeded", c.name(need))
+	return fmt.Sprintf("needs %s, which is not selected and has not succeeded", c.name(need))
 }
 
 // succeededBefore reports whether a job last ended in a success that counts.

@@ -55,9 +55,9 @@ func Why(rule jobspec.Prune, own state.Curve, others []state.Curve) string {
 		return cmp.Compare(a, b)
 	})
 	keep := max(1, int(math.Ceil(rule.Keep*float64(len(best))-1e-9)))
-	bar, at := best[keep-1], "where"
+	bar, link, by := best[keep-1], "where", ""
 	if step < last {
-		at = fmt.Sprintf("and at step %v", step)
+		link, by = "and", fmt.Sprintf(" by step %v", step)
 	}
 	b, ok := own.Best(last, highest)
 	switch {
@@ -66,5 +66,5 @@ func Why(rule jobspec.Prune, own state.Curve, others []state.Curve) string {
 	case b == bar || (b > bar) == highest:
 		return ""
 	}
-	return fmt.Sprintf("best %s was %.4g up to step %v, %s %d of %d others had %.4g or better", rule.Metric, b, last, at, keep, len(best), bar)
+	return fmt.Sprintf("best %s was %.4g up to step %v, %s %d of %d others had %.4g or better%s", rule.Metric, b, last, link, keep, len(best), bar, by)
 }

@@ -62,7 +62,7 @@ func (l *loop) pause(resume bool) string {
 	case !resume && was:
 		return "already paused"
 	case !resume:
-		return "paused: no job starts, running jobs continue; gpurun resume undoes it"
+		return "paused: no more jobs start, but running jobs continue; gpurun resume undoes this"
 	case !was && alone == 0:
 		return "not paused"
 	}

@@ -53,7 +53,7 @@ var classes = map[class]struct {
 	refused:      {"it rejected the message", "check that the URL belongs to this service, or choose another with SERVICE+https://", false},
 	tooMany:      {"too many messages", "send fewer, e.g. with on: [done]", true},
 	troubled:     {"it reported an internal error", "try again later", true},
-	failed:       {"the command failed", "run it by hand with a line of JSON, then text, on stdin", false},
+	failed:       {"the command failed", "run it by hand, and send it a line of JSON and then text on standard input", false},
 }
 
 func (o outcome) ok() bool { return o.Class == delivered }

@@ -184,7 +184,7 @@ func (c *Core) whyQueued(id int32) *schema.Wait {
 func (s queueState) wait(now Now) *schema.Wait {
 	switch {
 	case s.queued && s.onHold:
-		return waits(schema.WaitPaused, "queued %s: paused, held on the cluster until gpurun resume", s.jobID)
+		return waits(schema.WaitPaused, "queued %s: paused, and held on the cluster until you run gpurun resume", s.jobID)
 	case s.queued && s.expected.After(now.Wall):
 		w := waits(schema.WaitCluster, "%s; expected to start at %s", s, state.Clock(s.expected, now.Wall))
 		w.Expected, w.Reason = schema.Time(s.expected), schema.Known(s.reason)

@@ -183,7 +183,7 @@ func TestPrunedJobIsNotAFailureAndDoesNotRunAgain(t *testing.T) {
 	if p, q := s.phase("j2"), s.phase("eval"); p != state.Pruned || q != state.Pruned || p.Bad() {
 		t.Fatalf("j2 is %s, eval is %s, want both pruned", p, q)
 	}
-	if c := s.core.Blocked(s.id("eval")); c == nil || c.Code != state.CausePruned || c.Text != "need j2 was pruned" {
+	if c := s.core.Blocked(s.id("eval")); c == nil || c.Code != state.CausePruned || c.Text != "needs j2, which was pruned" {
 		t.Errorf("eval has the cause %+v", c)
 	}
 	s.exit("j0", Ended{})

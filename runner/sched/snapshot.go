@@ -367,11 +367,11 @@ func (c *Core) Blocked(job int) *schema.Cause {
 }
 
 func needPruned(name string) *schema.Cause {
-	return &schema.Cause{Code: state.CausePruned, Text: "need " + name + " was pruned"}
+	return &schema.Cause{Code: state.CausePruned, Text: "needs " + name + ", which was pruned"}
 }
 
 func needFailed(name string, p state.Phase) *schema.Cause {
-	return &schema.Cause{Code: state.CauseNeedFailed, Text: fmt.Sprintf("need %s: %s", name, p)}
+	return &schema.Cause{Code: state.CauseNeedFailed, Text: fmt.Sprintf("needs %s (%s)", name, p)}
 }
 
 // whyReady returns the limit or the GPUs that a ready job waits for.

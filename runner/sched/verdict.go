@@ -272,7 +272,7 @@ func (f *verdictPass) fromNeeds(id int32, rec *state.Record, need int32) reason 
 		}
 	}
 	if need >= 0 {
-		return reason{schema.PlanNeedRuns, "need " + f.c.name(need) + " runs again"}
+		return reason{schema.PlanNeedRuns, "needs " + f.c.name(need) + ", which runs again"}
 	}
 	if hash != "" && hash != rec.Needs {
 		return reason{schema.PlanNeedsChanged, "needs changed"}
@@ -280,7 +280,7 @@ func (f *verdictPass) fromNeeds(id int32, rec *state.Record, need int32) reason 
 	for _, n := range needs {
 		other := f.c.last(n)
 		if other != nil && other.State == state.Succeeded && other.NewerThan(rec) {
-			return reason{schema.PlanNeedNewer, "need " + f.c.name(n) + " is newer"}
+			return reason{schema.PlanNeedNewer, "needs " + f.c.name(n) + ", which is newer"}
 		}
 	}
 	return reason{}

@@ -18,7 +18,9 @@ var ErrNoPlace = errors.New("jobs is not the last list in the file")
 // An AlreadyThere error reports that the file already has the job.
 type AlreadyThere struct{ Line int }
 
-func (k *AlreadyThere) Error() string { return fmt.Sprintf("already there, on line %d", k.Line) }
+func (k *AlreadyThere) Error() string {
+	return fmt.Sprintf("the same job is already on line %d", k.Line)
+}
 
 // An Addition is a job to append to a job file.
 type Addition struct {

@@ -134,7 +134,7 @@ func (l *loop) bring(at *attempt) func() []string {
 			err = errors.Join(err, now.Link(paths...))
 		}
 		if err != nil {
-			return []string{fmt.Sprintf("%s: its outputs were not moved to the work dir and are still in the copy of the code, %s: %v", at.launch.Job, at.code.Home(), err)}
+			return []string{fmt.Sprintf("%s: its outputs were not moved to the work dir and are still in the copy of the code in %s: %v", at.launch.Job, at.code.Home(), err)}
 		}
 		return nil
 	}

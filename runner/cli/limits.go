@@ -36,7 +36,7 @@ func enoughFiles() error {
 	had := lim.Cur
 	lim.Cur, lim.Max = leastOpen, max(lim.Max, leastOpen)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
-		return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("too few open files: %d (ulimit -n)", had), Hint: "gpurun needs 64: run ulimit -n 1024 first, or raise the limit in /etc/security/limits.conf", Err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("the limit on open files is too low: %d (ulimit -n)", had), Hint: "gpurun needs 64: run ulimit -n 1024 first, or raise the limit in /etc/security/limits.conf", Err: err}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ var exitRows = []row{
 	{strconv.Itoa(batches.ExitNotYet), "Not yet: no GPU was free (--no-wait), or the run was still running (wait --timeout)."},
 	{strconv.Itoa(batches.ExitGaveUp), "No GPU within max_wait. exec: the host's max_timeout stopped the command."},
 	{strconv.Itoa(batches.ExitCannotExecute) + ", " + strconv.Itoa(batches.ExitNotFound), "exec: the command is not executable, or not found. exec otherwise exits with the status of the command, or 128 + N after signal N."},
-	{strconv.Itoa(batches.ExitInt) + ", " + strconv.Itoa(batches.ExitTerm), "Interrupted by Ctrl-C; by SIGTERM or gpurun stop."},
+	{strconv.Itoa(batches.ExitInt) + ", " + strconv.Itoa(batches.ExitTerm), "Ctrl-C (130); SIGTERM or gpurun stop (143)."},
 }
 
 // environRows explain the environment variables that do not set a flag.

@@ -19,7 +19,7 @@ var jobLimits = []struct {
 }{
 	{unix.RLIMIT_NOFILE, 256, "open files", "data loaders fail, and gpurun delays the start of jobs", "-n"},
 	{unix.RLIMIT_NPROC, 1024, "processes and threads for your user", "libraries that start a thread per core fail", "-u"},
-	{unix.RLIMIT_AS, 0, "KiB of address space", "CUDA reserves far more than it uses and fails", "-v"},
+	{unix.RLIMIT_AS, 0, "KiB of address space", "CUDA fails, because it reserves far more than it uses", "-v"},
 	{unix.RLIMIT_CPU, 0, "seconds of CPU time", "the kernel kills jobs that use more", "-t"},
 	{unix.RLIMIT_FSIZE, 0, "blocks in a file", "logs and checkpoints are truncated", "-f"},
 }

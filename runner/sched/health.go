@@ -242,7 +242,7 @@ func (r *series) decide(better string) quarantineDecision {
 			v.charged = append(v.charged, d.job)
 		}
 	}
-	v.why = fmt.Sprintf("%d attempts of %d jobs in a row died on it", len(r.deaths), len(jobs))
+	v.why = fmt.Sprintf("%d attempts in a row, of %d jobs, died on it", len(r.deaths), len(jobs))
 	return v
 }
 

@@ -95,7 +95,7 @@ func TestDeviceIsQuarantinedOnceItsJobsSucceedElsewhere(t *testing.T) {
 	}
 	d.end(0, 1, 3, Ended{})
 	v, convicted := d.examined()
-	if !convicted || v.id != uuid(0) || v.why != "3 attempts of 3 jobs in a row died on it" || len(v.charged) > 0 || v.evidence[1] != "a then succeeded on GPU 1" {
+	if !convicted || v.id != uuid(0) || v.why != "3 attempts in a row, of 3 jobs, died on it" || len(v.charged) > 0 || v.evidence[1] != "a then succeeded on GPU 1" {
 		t.Errorf("after a success elsewhere: convicted %v, %+v", convicted, v)
 	}
 	if _, again := d.examined(); again || len(d.resting) > 0 {

@@ -76,7 +76,7 @@ func operations() []operation {
 		{path: "/hello", says: "Proof that the server knows the token: hexadecimal HMAC-SHA256 of the nonce, a space and the address, keyed by the read token and by the control token. Check that the address is the one you expect, because another server could forward a proof.", query: []param{{name: "nonce", says: "16 to 128 characters, never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
 		{path: "", says: "What this token allows.", right: Read, answer: schema.Session{}, json: (*call).session},
 		{path: "/openapi.json", says: "This document.", right: Read, answer: map[string]any{}, json: func(c *call) (any, error) { return c.server.Document(), nil }},
-		{path: "/host", says: "The GPUs of this host, who uses them, who is waiting, in order, and the host's rules.", right: Read, answer: schema.GPUs{}, json: (*call).host},
+		{path: "/host", says: "The GPUs of this host, who uses them, the queue for them, and the host's rules.", right: Read, answer: schema.GPUs{}, json: (*call).host},
 		{path: "/host/past", says: "The last hour of the GPUs.", right: Read, answer: schema.Past{}, json: (*call).past},
 		{path: "/usage", says: "GPU hours by user and batch.", right: Read, query: []param{{name: "days", says: "number of days to include", kind: 0, usual: "7", max: 30}}, answer: schema.Usage{}, json: (*call).usage},
 		{path: "/events", says: "Streams the events host (GPUs) and batches (Batches), each whenever its content changes.", right: Read, media: eventStream, raw: (*call).hostEvents},

@@ -82,7 +82,7 @@ func (r *remote) silence() string {
 const failedStartsMost = 3
 
 // errFailedToStart reports why no further keeper is started.
-var errFailedToStart = errors.New("the keeper exits immediately after its start")
+var errFailedToStart = errors.New("the keeper exits right after it starts")
 
 // countFailedStart records whether a keeper that is gone ever sent anything. l.mu is held.
 func (l *Local) countFailedStart(r *remote) {

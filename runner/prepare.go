@@ -189,7 +189,7 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 		// A log path from the job file may be anything, but gpurun's own log must be a regular
 		// file.
 		if fi, err := os.Lstat(own); err == nil && !fi.Mode().IsRegular() {
-			return nil, state.Fact{}, fmt.Errorf("cannot open log %q: not a regular file: remove it", own)
+			return nil, state.Fact{}, fmt.Errorf("cannot open log %q: not a regular file (remove it)", own)
 		}
 	}
 	out, header, err := openLogs(r, own, p.Attempt, p.first, p.Batch.ClashingLog, p.wall)

@@ -119,7 +119,7 @@ func parseFilters(texts []string) ([]filter, error) {
 		for part := range strings.SplitSeq(text, ",") {
 			name, value, named := strings.Cut(part, "=")
 			if !named && len(list) == first {
-				return nil, refuse("write dataset=svhn, or dataset!=svhn", "%q is not a parameter and value", text)
+				return nil, refuse("write dataset=svhn, or dataset!=svhn", "%q is not PARAM=VALUE or PARAM!=VALUE", text)
 			}
 			if !named {
 				last := &list[len(list)-1]

@@ -77,7 +77,7 @@ func operations() []operation {
 		{path: "", says: "What this token allows.", right: Read, answer: schema.Session{}, json: (*call).session},
 		{path: "/openapi.json", says: "This document.", right: Read, answer: map[string]any{}, json: func(c *call) (any, error) { return c.server.Document(), nil }},
 		{path: "/host", says: "The GPUs of this host, who uses them, the queue for them, and the host's rules.", right: Read, answer: schema.GPUs{}, json: (*call).host},
-		{path: "/host/past", says: "The last hour of the GPUs.", right: Read, answer: schema.Past{}, json: (*call).past},
+		{path: "/host/past", says: "The readings of the GPUs in the last hour.", right: Read, answer: schema.Past{}, json: (*call).past},
 		{path: "/usage", says: "GPU hours by user and batch.", right: Read, query: []param{{name: "days", says: "number of days to include", kind: 0, usual: "7", max: 30}}, answer: schema.Usage{}, json: (*call).usage},
 		{path: "/events", says: "Streams the events host (GPUs) and batches (Batches), each whenever its content changes.", right: Read, media: eventStream, raw: (*call).hostEvents},
 		{path: "/batches", says: "Your batches on this host, last started first.", right: Read, answer: schema.Batches{}, json: (*call).batches},

@@ -25,7 +25,9 @@ func (l *loop) answer(call *control.Call) {
 	if err != nil {
 		r.Err, r.Refused = err.Error(), errors.As(err, new(control.Refusal))
 	}
-	r.Silent = l.shown.silent
+	if call.Op == control.OpStop || call.Op == control.OpStopGPU {
+		r.Silent = l.shown.silent
+	}
 	call.Reply <- r
 }
 

@@ -370,7 +370,13 @@ func TestRequestsGetReplies(t *testing.T) {
 		if r := ask(w, control.Request{Op: control.OpDone, Jobs: []string{"d"}}); !slices.Equal(r.Done, []string{"d"}) {
 			t.Errorf("done: got %+v", r)
 		}
-		if r := ask(w, control.Request{Op: control.OpStop, Jobs: []string{"[ab]"}}); !slices.Equal(r.Done, []string{"a", "b"}) {
+		silent := []string{"keeper 7 does not answer"}
+		w.engine.emit(engine.Event{Silent: &silent})
+		synctest.Wait()
+		if r := ask(w, control.Request{Op: control.OpPause, Jobs: []string{"c"}}); len(r.Done) == 0 || len(r.Silent) > 0 {
+			t.Errorf("pause, which needs no keeper: got %+v", r)
+		}
+		if r := ask(w, control.Request{Op: control.OpStop, Jobs: []string{"[ab]"}}); !slices.Equal(r.Done, []string{"a", "b"}) || !slices.Equal(r.Silent, silent) {
 			t.Errorf("stop: got %+v", r)
 		}
 		r := <-done

@@ -106,7 +106,7 @@ func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named
 		}
 		fmt.Fprintln(a.out, ref.Name()+": "+changedLine(k.Jobs, k.Why))
 	}
-	return silentFailure(ref, rep.Silent, "the request takes effect for these jobs once their keeper responds")
+	return silentFailure(ref, rep.Silent, "the run stops them when their keeper responds")
 }
 
 // silentFailure returns the failure for a request when keepers do not answer, or nil.

@@ -100,6 +100,7 @@ type entry struct {
 	asked        map[*remote]bool
 	reported     bool // Running was emitted
 	adopted      bool
+	reached      bool // reach was called
 	roots        []procs.ID
 	stops        chan *wire.Message // to recover, while it handles the attempt
 	pendingStops []*wire.Message    // for the next keeper, or for recover if there is none
@@ -260,7 +261,7 @@ func (l *Local) adopt(a engine.Attempt) {
 		}
 	}
 	if len(e.asked) == 0 {
-		l.recover(e)
+		l.refused(e, nil)
 	}
 }
 
@@ -324,15 +325,19 @@ func (l *Local) handleRunning(e *entry, r *remote, running *engine.Running) {
 	}
 }
 
-// refused records that a keeper does not have the attempt. l.mu is held.
+// refused records that a keeper does not have the attempt; nil for all of them. l.mu is held.
 func (l *Local) refused(e *entry, r *remote) {
-	if !e.asked[r] {
+	if r != nil && !e.asked[r] {
 		return
 	}
-	delete(e.asked, r)
-	if len(e.asked) == 0 && e.home == nil {
-		l.recover(e)
+	if delete(e.asked, r); len(e.asked) > 0 || e.home != nil {
+		return
 	}
+	if far := l.reach(e); far != nil && far.link.Send(&wire.Message{Op: wire.Adopt, UniID: e.UniID}) == nil {
+		e.asked[far] = true
+		return
+	}
+	l.recover(e)
 }
 
 // end records the end of an attempt and emits its last event, with an unreported Running. l.mu is

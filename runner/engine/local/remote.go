@@ -120,6 +120,39 @@ func (l *Local) findKeepers() error {
 	return nil
 }
 
+// reach returns the keeper of an earlier run's attempt if it listens in another folder, that of
+// another file of its run; nil if there is none or it has been asked. l.mu is held.
+func (l *Local) reach(e *entry) *remote {
+	if e.reached {
+		return nil
+	}
+	e.reached = true
+	rec, err := wire.Find(e.Dir, e.UniID)
+	if err != nil || len(rec.Roots) == 0 {
+		return nil
+	}
+	socket, ok := socketOf(ancestor(rec.Roots[len(rec.Roots)-1].PID, isKeeper))
+	if !ok || filepath.Dir(socket) == l.Dir {
+		return nil
+	}
+	for r := range l.others {
+		if r.socket == socket {
+			return r
+		}
+	}
+	c, err := dial(socket)
+	if err != nil {
+		return nil
+	}
+	if !host.SameUser(c) {
+		c.Close()
+		return nil
+	}
+	r := l.connect(c, socket)
+	l.others[r] = true
+	return r
+}
+
 // escape escapes the special characters in a folder's name, for use in a pattern.
 func escape(dir string) string {
 	var b []byte

@@ -75,6 +75,22 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 	return nil
 }
 
+// NoCopy refuses to adopt or stop running attempts of another state folder, of which this one is a
+// copy.
+func NoCopy(s *disk.State) error {
+	look := Looker()
+	for _, at := range s.History().Attempts() {
+		dir := s.Dir(at.Ledger)
+		if f := look(disk.AttemptDir(dir, at.Start.UniID), at.Start.UniID); f.Original != "" {
+			return &Failure{
+				Code: ExitState, Text: fmt.Sprintf("%s is a copy of %s, whose %s is still running (process %d)", dir, f.Original, at.Start.Job, f.PID),
+				Hint: "wait until it has ended, or remove the copy to run all jobs here: rm -r " + dir,
+			}
+		}
+	}
+	return nil
+}
+
 // Remains returns a batch with one job for each attempt that a dead run left open, and the kind of
 // engine of the attempt one. It fails if another attempt may still be running on a different
 // engine. It does not use the job file, which may have changed or been removed.

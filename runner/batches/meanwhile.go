@@ -71,6 +71,8 @@ func (m openAttempts) words(a *state.Attempt) string {
 		return strings.TrimSpace(fmt.Sprintf("was queued on %s %s", a.Start.Engine, a.JobID)) + "; the next run reattaches to it"
 	case !ok || f.PID == 0:
 		return ""
+	case f.Original != "":
+		return fmt.Sprintf("still running for %s, of which this is a copy, pid %d", f.Original, f.PID)
 	case f.Keeper == 0:
 		return fmt.Sprintf("still running without its keeper, as process %d", f.PID)
 	}

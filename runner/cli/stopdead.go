@@ -32,6 +32,9 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
 	}
+	if err := batches.NoCopy(s); err != nil {
+		return err
+	}
 	b, kind, err := ref.Remains(s, open[chosen[0]])
 	if err != nil {
 		return err

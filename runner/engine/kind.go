@@ -69,4 +69,7 @@ type Found struct {
 	Keeper int        // pid of the keeper it runs under; 0 if that is gone
 	Began  bool       // one of its commands began
 	Host   string     // where it runs, if known and not this host
+	// Original is the batch folder that the attempt runs for, if the one that was looked at is a
+	// copy of it, made while the attempt was running; else "".
+	Original string
 }

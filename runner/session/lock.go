@@ -7,7 +7,7 @@ import (
 )
 
 // noStrayKeeper refuses to start while stray jobs run: their state folder was removed and they have
-// no runner.
+// no runner, or it was copied and they belong to the original.
 func (r *Run) noStrayKeeper() error {
 	for i := range r.Batch.Files {
 		if pid := batches.Engines["local"].Stray(r.State.Dir(i)); pid != 0 {
@@ -15,5 +15,5 @@ func (r *Run) noStrayKeeper() error {
 				r.Batch.Files[i].Path, pid, r.State.Dir(i)), Hint: fmt.Sprintf("wait for them or kill them (pstree -p %d lists them), then try again", pid)}
 		}
 	}
-	return nil
+	return batches.NoCopy(r.State)
 }

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine/procs"
 )
@@ -49,6 +52,23 @@ func ancestor(pid int, is func(pid int) bool) int {
 func isKeeper(pid int) bool {
 	_, ok := socketOf(pid)
 	return ok
+}
+
+// original returns the batch folder whose journal a keeper has open if the given one is a copy of
+// that journal, or "".
+func original(keeper int, journal string) string {
+	var st, at unix.Stat_t
+	if journal == "" || unix.Stat(journal, &st) != nil {
+		return ""
+	}
+	files, _ := filepath.Glob("/proc/" + strconv.Itoa(keeper) + "/fd/*")
+	for _, f := range files {
+		path, err := os.Readlink(f)
+		if err == nil && filepath.Base(path) == filepath.Base(journal) && unix.Stat(f, &at) == nil && at.Ino != st.Ino {
+			return filepath.Dir(filepath.Dir(path))
+		}
+	}
+	return ""
 }
 
 // keeperLinger is how long a keeper may take to exit once it has nothing left to do.

@@ -12,11 +12,20 @@ import (
 
 // Looker returns a function that looks at the attempt in a folder.
 func (Kind) Looker() func(dir, uniID string) engine.Found {
-	var l looker
+	l := looker{originals: map[written]string{}}
 	return l.look
 }
 
-type looker struct{ census procs.Census }
+type looker struct {
+	census    procs.Census
+	originals map[written]string // results of original
+}
+
+// written is a journal that a keeper may write.
+type written struct {
+	keeper  int
+	journal string
+}
 
 func (l *looker) look(dir, uniID string) engine.Found {
 	rec, err := wire.Find(dir, uniID)
@@ -49,6 +58,13 @@ func (l *looker) look(dir, uniID string) engine.Found {
 		}
 		return f
 	}
-	f.Keeper = ancestor(f.PID, isKeeper)
+	if f.Keeper = ancestor(f.PID, isKeeper); f.Keeper == 0 {
+		return f
+	}
+	by := written{f.Keeper, rec.Slot.Journal}
+	if _, known := l.originals[by]; !known {
+		l.originals[by] = original(f.Keeper, rec.Slot.Journal)
+	}
+	f.Original = l.originals[by]
 	return f
 }

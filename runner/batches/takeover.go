@@ -91,11 +91,8 @@ func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) boo
 		return most
 	}
 	for _, old := range disk.Batches(filepath.Dir(b.Files[0].Real), r.StateDir) {
-		if host.Exists(old.File) {
-			continue
-		}
-		past, _, err := r.ReadHistory([]string{old.File})
-		if err != nil {
+		past := r.gone(b, old.File)
+		if past == nil {
 			continue
 		}
 		m := moved{from: Shown(old.File), to: b.Files[0].Path}
@@ -110,6 +107,60 @@ func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) boo
 		}
 	}
 	return most
+}
+
+// gone returns the history of a job file that is gone, with the ends of attempts that have ended
+// since its last run; nil if the file is there or its ledger cannot be read.
+func (r *Reader) gone(b *jobspec.Batch, old string) *state.History {
+	if host.Exists(old) {
+		return nil
+	}
+	past, _, err := r.ReadHistory([]string{old})
+	if err != nil {
+		return nil
+	}
+	settle(b, past, func(int) string { return disk.Folder(old, r.StateDir) }, false)
+	return past
+}
+
+// NoneRunning returns an error if a job that would run is still running under the former name of
+// its file: it would run twice.
+func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool) error {
+	for i, f := range b.Files {
+		for _, old := range disk.Batches(filepath.Dir(f.Real), r.StateDir) {
+			if !disk.HasAttempts(disk.Folder(old.File, r.StateDir)) {
+				continue
+			}
+			past := r.gone(b, old.File)
+			if past == nil {
+				continue
+			}
+			open, n := openKeys(past), 0
+			for id := range b.Jobs {
+				if j := &b.Jobs[id]; j.File == i && open[j.Key.String()] && runs(id) {
+					n++
+				}
+			}
+			if n == 0 {
+				continue
+			}
+			from := Shown(old.File)
+			return &Failure{
+				Code: ExitState, Text: fmt.Sprintf("%s may still be running for %s, which no longer exists", state.Count(n, "job"), from),
+				Hint: "gpurun wait --file " + from + " waits for it, gpurun stop --file " + from + " ends it; then " + moved{from: from, to: f.Path}.Fix(),
+			}
+		}
+	}
+	return nil
+}
+
+// openKeys returns the keys of open attempts.
+func openKeys(h *state.History) map[string]bool {
+	open := map[string]bool{}
+	for _, at := range h.Attempts() {
+		open[at.Start.Key] = true
+	}
+	return open
 }
 
 // record passes facts to the batch's run or, without one, writes them to its ledger.
@@ -147,10 +198,7 @@ func (ref *Ref) recordDead(facts []state.Fact, rep *control.Reply) error {
 		return err
 	}
 	h := st.History()
-	open := map[string]bool{}
-	for _, at := range h.Attempts() {
-		open[at.Start.Key] = true
-	}
+	open := openKeys(h)
 	for i := range facts {
 		f := &facts[i]
 		why := runner.Supersedes(h.Of(0, f.Key), f)

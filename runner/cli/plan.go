@@ -117,6 +117,9 @@ func (c *planCmd) Run(a *app) error {
 		fmt.Fprintln(w, "on this machine "+problem.Text)
 	}
 	session.CodeChanged(w, batch, history)
+	if err := a.NoneRunning(batch, p.runs); err != nil {
+		fmt.Fprintln(w, err)
+	}
 	if m := a.Moved(batch, history, p.runs); m.Jobs > 0 {
 		fmt.Fprintln(w, m.Words()+"; "+m.Fix())
 	} else if history.Empty() && len(attempts) == 0 {

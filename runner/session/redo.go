@@ -12,8 +12,12 @@ import (
 )
 
 // confirm lists the successes that would rerun although the user did not ask for that. If they are
-// expensive, it asks for confirmation on a terminal, and a detached run refuses to start.
+// expensive, it asks for confirmation on a terminal, and a detached run refuses to start. It refuses
+// jobs that still run under the file's old name.
 func (r *Run) confirm() error {
+	if err := r.NoneRunning(r.Batch, r.Runs); err != nil {
+		return err
+	}
 	text, fix, much := r.Reruns(r.Batch, r.State.History(), r.core)
 	if text != "" {
 		r.Warn(text)

@@ -112,6 +112,10 @@ func (f *fileState) sweep() {
 	}
 }
 
+// HasAttempts reports whether a batch's folder has files of attempts. Those of attempts that are
+// over are removed.
+func HasAttempts(dir string) bool { return len(names(filepath.Join(dir, triesName))) > 0 }
+
 func names(dir string) (all []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -83,5 +83,9 @@ func (s *Progress) Exit() int {
 	if s.Counts[state.Interrupted] > 0 {
 		res.Stopped = "SIGTERM"
 	}
-	return ExitOf(res, false)
+	code := ExitOf(res, false)
+	if s.Run != nil && s.Run.Exit != nil && *s.Run.Exit != ExitDone && code != ExitDone {
+		return *s.Run.Exit // a full disk may have kept the summary from being written
+	}
+	return code
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // held is a file that this process holds: a claim or its run's wish.
@@ -46,7 +48,7 @@ func createIn(dir *os.File, base, suffix string, content any) (*held, error) {
 			return &held{path: filepath.Join(dir.Name(), name), file: f, size: len(body)}, nil
 		}
 		if !errors.Is(err, unix.EEXIST) {
-			return nil, fmt.Errorf("cannot write %s: %w", filepath.Join(dir.Name(), name), err)
+			return nil, fmt.Errorf("cannot write to %s: %w", dir.Name(), host.Cause(err)) // the same for each claim, so that it is reported once
 		}
 	}
 	return nil, fmt.Errorf("%s has too many files for %s", dir.Name(), base)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"gpurun/runner/batches"
 	"gpurun/state"
 	"gpurun/state/host"
@@ -37,12 +39,12 @@ func (p *Process) Detach(input bool, out io.Writer) error {
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 	}
-	first, err := os.CreateTemp("", "gpurun-out-")
+	fd, err := unix.MemfdCreate("gpurun-out", unix.MFD_CLOEXEC) // works even if /tmp is full
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitState, Text: "cannot save the output of the run: " + err.Error(), Err: err}
 	}
+	first := os.NewFile(uintptr(fd), "output")
 	defer first.Close()
-	os.Remove(first.Name())
 	said, tells, err := os.Pipe()
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}

@@ -22,8 +22,9 @@ type Kind interface {
 	// Looker returns a function that reports the current state of the attempt in a folder, or
 	// its end.
 	Looker() func(dir, uniID string) Found
-	// Stray returns the pid of a process that still runs attempts of a removed folder, or 0.
-	Stray(dir string) int
+	// Stray returns the pid of a process that still runs attempts of a folder, if that has been
+	// removed, or of another folder of the same file, and that folder; 0 if there is none.
+	Stray(dir string, same func(dir string) bool) (pid int, at string)
 }
 
 // Abilities lists the differences between kinds of engines.

@@ -81,7 +81,7 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 }
 
 // Stray returns 0: without the folder, a node runs nothing.
-func (Kind) Stray(string) int { return 0 }
+func (Kind) Stray(string, func(string) bool) (int, string) { return 0, "" }
 
 // modified returns when an attempt was submitted, judging by its files.
 func modified(p place) time.Time {

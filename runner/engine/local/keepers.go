@@ -1,8 +1,6 @@
 package local
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine/procs"
+	"gpurun/state/host"
 )
 
 // socketOf returns the socket that a keeper listens on; ok is false if the process is not a
@@ -25,10 +24,10 @@ func socketOf(pid int) (socket string, ok bool) {
 	return args[2], true
 }
 
-// findKeeper returns the pid of a keeper whose socket fits, or 0.
-func findKeeper(fits func(socket string) bool) int {
+// findKeeper returns the pid of a keeper that fits, or 0.
+func findKeeper(fits func(pid int, socket string) bool) int {
 	for pid := range procs.Read() {
-		if socket, ok := socketOf(pid); ok && fits(socket) {
+		if socket, ok := socketOf(pid); ok && fits(pid, socket) {
 			return pid
 		}
 	}
@@ -74,18 +73,21 @@ func original(keeper int, journal string) string {
 // keeperLinger is how long a keeper may take to exit once it has nothing left to do.
 const keeperLinger = 2 * time.Second
 
-// Stray returns the pid of a keeper of an earlier run in a state folder that has since
-// been removed, or 0. Such a keeper cannot be asked about its jobs.
-func (Kind) Stray(dir string) int {
-	stray := func(socket string) bool {
-		name, ok := strings.CutPrefix(socket, dir+"/keeper-")
-		_, err := os.Lstat(socket)
-		return ok && strings.HasSuffix(name, ".sock") && errors.Is(err, fs.ErrNotExist)
+// Stray returns the pid of a keeper of an earlier run that cannot be asked about its jobs, and its
+// folder: dir, which has since been removed, or another one of the same job file, unless that was
+// renamed to dir. The pid is 0 if there is none.
+func (Kind) Stray(dir string, same func(dir string) bool) (pid int, at string) {
+	stray := func(pid int, socket string) bool {
+		at = filepath.Dir(socket)
+		if uid, ok := host.Owner(pid); at != dir && (!ok || uid != os.Geteuid() || !same(at)) {
+			return false
+		}
+		return socket != "" && !host.Exists(filepath.Join(dir, filepath.Base(socket)))
 	}
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		pid := findKeeper(stray)
+		pid = findKeeper(stray)
 		if pid == 0 || time.Since(began) > keeperLinger {
-			return pid
+			return pid, at
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (l *Local) pulse() {
 // silence describes a keeper that does not answer.
 func (r *remote) silence() string {
 	if r.pid == 0 {
-		r.pid = findKeeper(func(socket string) bool { return socket == r.socket })
+		r.pid = findKeeper(func(_ int, socket string) bool { return socket == r.socket })
 	}
 	if r.pid == 0 {
 		return "the keeper of an earlier run does not answer"

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -33,7 +34,11 @@ func (l *looker) look(dir, uniID string) engine.Found {
 		return engine.Found{Ended: &rec.End, Began: !rec.Void}
 	}
 	var f engine.Found
-	if err != nil {
+	missing := errors.Is(err, wire.ErrNoRecord) // if someone removed it, only its processes show that it began
+	switch {
+	case missing:
+		rec = &wire.Record{}
+	case err != nil:
 		return f
 	}
 	roots := slices.DeleteFunc(rec.Roots, func(p procs.ID) bool { return p.PID == 0 })
@@ -46,9 +51,9 @@ func (l *looker) look(dir, uniID string) engine.Found {
 			f.PID = roots[i].PID
 		}
 	}
-	if f.PID == 0 && f.Began {
+	if f.PID == 0 && (f.Began || missing) {
 		if ids := l.census.Tree(uniID, roots, time.Now().Add(-time.Second)); len(ids) > 0 {
-			f.PID = ids[0].PID
+			f.PID, f.Began = ids[0].PID, true
 		}
 	}
 	if f.PID == 0 {

@@ -53,21 +53,25 @@ func isKeeper(pid int) bool {
 	return ok
 }
 
-// original returns the batch folder whose journal a keeper has open if the given one is a copy of
-// that journal, or "".
-func original(keeper int, journal string) string {
+// writes reports whether a keeper has a journal open. If the given one is a copy of the journal that
+// the keeper has open, original is the batch folder of that.
+func writes(keeper int, journal string) (yes bool, original string) {
 	var st, at unix.Stat_t
 	if journal == "" || unix.Stat(journal, &st) != nil {
-		return ""
+		return false, ""
 	}
 	files, _ := filepath.Glob("/proc/" + strconv.Itoa(keeper) + "/fd/*")
 	for _, f := range files {
 		path, err := os.Readlink(f)
-		if err == nil && filepath.Base(path) == filepath.Base(journal) && unix.Stat(f, &at) == nil && at.Ino != st.Ino {
-			return filepath.Dir(filepath.Dir(path))
+		if err != nil || filepath.Base(path) != filepath.Base(journal) || unix.Stat(f, &at) != nil {
+			continue
 		}
+		if at.Ino == st.Ino {
+			return true, ""
+		}
+		original = filepath.Dir(filepath.Dir(path))
 	}
-	return ""
+	return false, original
 }
 
 // keeperLinger is how long a keeper may take to exit once it has nothing left to do.

@@ -19,7 +19,7 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 
 type looker struct {
 	census    procs.Census
-	originals map[written]string // results of original
+	originals map[written]string // results of writes
 }
 
 // written is a journal that a keeper may write.
@@ -68,7 +68,7 @@ func (l *looker) look(dir, uniID string) engine.Found {
 	}
 	by := written{f.Keeper, rec.Slot.Journal}
 	if _, known := l.originals[by]; !known {
-		l.originals[by] = original(f.Keeper, rec.Slot.Journal)
+		_, l.originals[by] = writes(f.Keeper, rec.Slot.Journal)
 	}
 	f.Original = l.originals[by]
 	return f

@@ -131,8 +131,12 @@ func (l *Local) reach(e *entry) *remote {
 	if err != nil || len(rec.Roots) == 0 {
 		return nil
 	}
-	socket, ok := socketOf(ancestor(rec.Roots[len(rec.Roots)-1].PID, isKeeper))
+	keeper := ancestor(rec.Roots[len(rec.Roots)-1].PID, isKeeper)
+	socket, ok := socketOf(keeper)
 	if !ok || filepath.Dir(socket) == l.Dir {
+		return nil
+	}
+	if yes, _ := writes(keeper, rec.Slot.Journal); !yes { // it has adopted the processes of another keeper, which is gone
 		return nil
 	}
 	for r := range l.others {

@@ -124,8 +124,8 @@ func (r *Reader) gone(b *jobspec.Batch, old string) *state.History {
 }
 
 // NoneRunning returns an error if a job that would run is still running under the former name of
-// its file: it would run twice.
-func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool) error {
+// its file: it would run twice. Jobs on the host abandon do not count.
+func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool, abandon string) error {
 	for i, f := range b.Files {
 		for _, old := range disk.Batches(filepath.Dir(f.Real), r.StateDir) {
 			if !disk.HasAttempts(disk.Folder(old.File, r.StateDir)) {
@@ -133,6 +133,10 @@ func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool) error {
 			}
 			past := r.gone(b, old.File)
 			if past == nil {
+				continue
+			}
+			run := past.LastRun(0)
+			if abandon != "" && run.Host == abandon {
 				continue
 			}
 			open, n := openKeys(past), 0
@@ -145,10 +149,15 @@ func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool) error {
 				continue
 			}
 			from := Shown(old.File)
-			return &Failure{
+			e := &Failure{
 				Code: ExitState, Text: fmt.Sprintf("%s may still be running for %s, which no longer exists", state.Count(n, "job"), from),
 				Hint: "gpurun wait --file " + from + " waits for it, gpurun stop --file " + from + " ends it; then " + moved{from: from, to: f.Path}.Fix(),
 			}
+			if !disk.OnThisHost(run) {
+				e.Text += ", on " + run.Host
+				e.Hint = "run gpurun there, or gpurun run --abandon " + run.Host + " if the machine is gone"
+			}
+			return e
 		}
 	}
 	return nil

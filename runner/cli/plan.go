@@ -117,7 +117,7 @@ func (c *planCmd) Run(a *app) error {
 		fmt.Fprintln(w, "on this machine "+problem.Text)
 	}
 	session.CodeChanged(w, batch, history)
-	if err := a.NoneRunning(batch, p.runs); err != nil {
+	if err := a.NoneRunning(batch, p.runs, ""); err != nil {
 		fmt.Fprintln(w, err)
 	}
 	if m := a.Moved(batch, history, p.runs); m.Jobs > 0 {

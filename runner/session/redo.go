@@ -15,7 +15,7 @@ import (
 // expensive, it asks for confirmation on a terminal, and a detached run refuses to start. It refuses
 // jobs that still run under the file's old name.
 func (r *Run) confirm() error {
-	if err := r.NoneRunning(r.Batch, r.Runs); err != nil {
+	if err := r.NoneRunning(r.Batch, r.Runs, r.Abandon); err != nil {
 		return err
 	}
 	text, fix, much := r.Reruns(r.Batch, r.State.History(), r.core)

@@ -23,7 +23,7 @@ import (
 //	Ctrl-C on a terminal   drain, then stop, then kill
 //	SIGTERM, SIGUSR2       stop, then kill; so does SIGINT without a terminal. Grid Engine
 //	                       sends SIGUSR2 before it kills a job (qsub -notify)
-//	third SIGINT/SIGTERM   gpurun exits within a second, even if it is blocked
+//	third of these         gpurun exits within a second, even if it is blocked
 //	SIGHUP, SIGPIPE        nothing: the run continues without its terminal
 //	SIGUSR1                gpurun reads the job files again
 //	SIGQUIT                gpurun dumps all goroutines to run.log and exits with 70
@@ -94,7 +94,7 @@ func (s *signals) run(p *Process, view hinter, tty bool) {
 		default:
 			continue
 		}
-		if n[syscall.SIGINT]+n[syscall.SIGTERM] == leaveAt {
+		if n[syscall.SIGINT]+n[syscall.SIGTERM]+n[syscall.SIGUSR2] == leaveAt {
 			close(s.leave)
 			time.AfterFunc(leaveAfter, func() { p.leave(int(s.code.Load()), "exiting now without waiting for the jobs") })
 		}

@@ -37,15 +37,12 @@ func (ref *Ref) Document(live *schema.Status, m openAttempts) *schema.Status {
 			answered[placeOf(&live.Jobs[i])] = &live.Jobs[i]
 		}
 	}
-	phases, counts, open := sched.Phases(b, h), map[state.Phase]int{}, map[string]*state.Attempt{}
-	for _, o := range h.Attempts() {
-		open[o.Start.Key] = o
-	}
+	phases, counts, open := sched.Phases(b, h), map[state.Phase]int{}, openIn(ref)
 	listed := map[*state.Attempt]bool{}
 	st.Jobs = make([]schema.Job, 0, len(b.Jobs))
 	for id := range b.Jobs {
 		j := describe(b, id)
-		r, o := h.Of(b.Jobs[id].File, j.Key), open[j.Key]
+		r, o := h.Of(b.Jobs[id].File, j.Key), open[jobPlace{j.File, j.Key, ""}]
 		j.State, listed[o] = phases[id], true
 		j.record(ref, r, o, m, now)
 		counts[j.State]++
@@ -65,7 +62,7 @@ func (ref *Ref) Document(live *schema.Status, m openAttempts) *schema.Status {
 		st.Counts = schema.CountsOf(counts)
 		for _, o := range h.Attempts() {
 			if !listed[o] {
-				rest = append(rest, &schema.Job{File: ref.Files()[o.Ledger], Name: o.Start.Job, Key: o.Start.Key})
+				rest = append(rest, &schema.Job{File: b.Files[o.Ledger].Real, Name: o.Start.Job, Key: o.Start.Key})
 			}
 		}
 	} else {
@@ -77,7 +74,7 @@ func (ref *Ref) Document(live *schema.Status, m openAttempts) *schema.Status {
 	}
 	for _, l := range rest { // known to the run, but no longer in its files
 		j := jobDoc{schema.Job{File: l.File, Name: l.Name, Key: l.Key, State: state.Running, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, Commands: []string{}}}
-		j.record(ref, h.Of(fileOf(b, l.File), l.Key), open[l.Key], m, now)
+		j.record(ref, h.Of(fileOf(b, l.File), l.Key), open[jobPlace{l.File, l.Key, ""}], m, now)
 		j.answer(l)
 		j.settle()
 		st.Jobs = append(st.Jobs, j.Job)
@@ -89,6 +86,16 @@ func (ref *Ref) Document(live *schema.Status, m openAttempts) *schema.Status {
 
 // A jobPlace identifies a job in a batch.
 type jobPlace struct{ file, key, name string }
+
+// openIn returns the attempts that the ledgers leave open, by file and key: several files may have
+// the same job.
+func openIn(ref *Ref) map[jobPlace]*state.Attempt {
+	open := map[jobPlace]*state.Attempt{}
+	for _, o := range ref.History.Attempts() {
+		open[jobPlace{ref.Batch.Files[o.Ledger].Real, o.Start.Key, ""}] = o
+	}
+	return open
+}
 
 func placeOf(j *schema.Job) jobPlace { return jobPlace{j.File, j.Key, j.Name} }
 

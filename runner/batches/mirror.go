@@ -224,11 +224,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	} else {
 		st.Counts = maps.Clone(st.Counts)
 	}
-	open := map[jobPlace]*state.Attempt{}
-	for _, o := range m.ref.History.Attempts() {
-		open[jobPlace{m.ref.Files()[o.Ledger], o.Start.Key, ""}] = o
-	}
-	changed := false
+	open, changed := openIn(m.ref), false
 	for i := range touched {
 		old := v.Jobs[i]
 		j := m.redescribe(old, open[jobPlace{old.File, old.Key, ""}], m.answers[i], now)

@@ -134,6 +134,7 @@ func (p *planning) json() error {
 		return jobspec.Report(impossible)
 	}
 	doc := p.Ref.Document(nil, p.After)
+	doc.Jobs = doc.Jobs[:len(p.batch.Jobs)] // running attempts of jobs that have left the files follow
 	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
 	doc.Warnings = append(doc.Warnings, problemDocs(batches.CheckHost(p.batch, p.runs))...)
 	for _, text := range p.warnings {

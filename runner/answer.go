@@ -36,7 +36,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	case control.OpStatus:
 		return control.Reply{Status: l.status(r.Whole), Jobs: l.named(r)}, nil
 	case control.OpWait:
-		ids, err := l.match(r.Jobs)
+		ids, err := l.match(r.Jobs, r.File)
 		return control.Reply{Jobs: l.phases(ids)}, err
 	case control.OpDrain:
 		if why := l.Core.Closing(); why != "" {
@@ -67,11 +67,12 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	return control.Reply{}, fmt.Errorf("the run does not support the request %q (it may be another version of gpurun)", r.Op)
 }
 
-// match returns the IDs of the jobs that match patterns, except jobs that a reload removed.
-func (l *loop) match(patterns []string) ([]int, error) {
+// match returns the IDs of the jobs of a file, or of all files if it is "", that match patterns,
+// except jobs that a reload removed.
+func (l *loop) match(patterns []string, file string) ([]int, error) {
 	var ids []int
 	for id := range l.Batch.Jobs {
-		if !l.Core.Gone(id) {
+		if !l.Core.Gone(id) && (file == "" || l.Batch.Files[l.Batch.Jobs[id].File].Real == file) {
 			ids = append(ids, id)
 		}
 	}
@@ -164,7 +165,7 @@ func (l *loop) stopGPU(index int) error {
 // jobs, and the ones left unchanged with the reasons. If a pattern matches no job, onJobs does
 // nothing and returns an error.
 func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (control.Reply, error) {
-	named, err := l.match(req.Jobs)
+	named, err := l.match(req.Jobs, req.File)
 	if err != nil {
 		return control.Reply{}, err
 	}

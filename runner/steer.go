@@ -148,13 +148,13 @@ var JobKeys = append(slices.Clip(jobspec.Changeable), "before", "after")
 
 // setJobs changes keys or queue positions of jobs for the rest of the run.
 func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
-	named, err := l.match(r.Jobs)
+	named, err := l.match(r.Jobs, r.File)
 	if err != nil {
 		return rep, err
 	}
 	place, other, name := sched.Beside{After: r.Set["after"] != ""}, (*jobspec.Job)(nil), cmp.Or(r.Set["before"], r.Set["after"])
 	if name != "" {
-		others, err := l.match([]string{name})
+		others, err := l.match([]string{name}, "")
 		if err != nil {
 			return rep, err
 		}

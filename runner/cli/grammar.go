@@ -138,6 +138,15 @@ type batchFlag struct {
 	File string `placeholder:"FILE" help:"Job file (default: the one running in this folder, or the last that ran here)."`
 }
 
+// only returns the job file given by --file if the batch has several, since each may have a job of
+// the same name.
+func (b *batchFlag) only(ref *batches.Ref) string {
+	if b.File == "" || len(ref.More) == 0 {
+		return ""
+	}
+	return ref.Real
+}
+
 // paths returns all job files on the command line.
 func (a *app) paths(b *batchFlags) ([]string, error) {
 	listed, err := b.listed()

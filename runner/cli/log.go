@@ -125,15 +125,6 @@ func (c *logCmd) of(a *app, ref *batches.Ref) error {
 	return nil
 }
 
-// only returns the job file given by --file if the batch has several, since each may have a job of
-// the same name.
-func (c *logCmd) only(ref *batches.Ref) string {
-	if c.File == "" || len(ref.More) == 0 {
-		return ""
-	}
-	return ref.Real
-}
-
 // title identifies a log among others, since each file of a batch may have a job of that name.
 func (l jobLog) title(all []jobLog, ref *batches.Ref) string {
 	if slices.ContainsFunc(all, func(o jobLog) bool { return o.job == l.job && o.ledger != l.ledger }) {

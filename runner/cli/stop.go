@@ -78,6 +78,9 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	if err != nil {
 		return err
 	}
+	if !a.allFiles {
+		req.File = f.only(ref)
+	}
 	rep, err := ref.Ask(req)
 	switch {
 	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*batches.Failure)): // a run that is starting or exiting gives a Failure

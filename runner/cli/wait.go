@@ -117,7 +117,7 @@ func remoteFailure(ref *batches.Ref, where string) error {
 // remainingLive asks the run for the state of the jobs. If the run does not answer, wait asks again
 // later.
 func (c *waitCmd) remainingLive(a *app, ref *batches.Ref) (string, error) {
-	rep, err := ref.Ask(control.Request{Op: control.OpWait, Jobs: c.Jobs})
+	rep, err := ref.Ask(control.Request{Op: control.OpWait, Jobs: c.Jobs, File: c.only(ref)})
 	var silent *batches.Failure
 	switch {
 	case errors.As(err, &silent) && !ref.Runner.Here:
@@ -138,15 +138,22 @@ func (c *waitCmd) remainingLive(a *app, ref *batches.Ref) (string, error) {
 
 // remainingDead reads the ledger. Jobs that have not run will not end.
 func (c *waitCmd) remainingDead(a *app, ref *batches.Ref) (string, error) {
-	phases := sched.Phases(ref.Batch, ref.History)
+	phases, file := sched.Phases(ref.Batch, ref.History), c.only(ref)
 	name := func(id int) string { return ref.Batch.Jobs[id].Name }
-	ids, err := runner.MatchJobs(c.Jobs, len(phases), name)
+	var all []int
+	for id := range phases {
+		if file == "" || ref.Batch.Files[ref.Batch.Jobs[id].File].Real == file {
+			all = append(all, id)
+		}
+	}
+	found, err := runner.MatchJobs(c.Jobs, len(all), func(i int) string { return name(all[i]) })
 	if err != nil {
 		return "", &batches.Failure{Code: batches.ExitUsage, Text: ref.Name() + ": " + err.Error(), Err: err}
 	}
 	var named []string
 	var are []state.Phase
-	for _, id := range ids {
+	for _, i := range found {
+		id := all[i]
 		if p := phases[id]; p == state.Pending || p == state.Waiting {
 			return "", &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s: %s is %s, and no run is active to start it", ref.Name(), name(id), p), Hint: ref.Command() + " runs it"}
 		}

@@ -258,7 +258,9 @@ func (a *app) within(stateDir string, out io.Writer) *app {
 // verb runs a command and returns its messages.
 func (m *webBatch) verb(run func(*app) error) (said []string, err error) {
 	var out bytes.Buffer
-	err = run(m.app.within(m.StateDir, &out))
+	its := m.app.within(m.StateDir, &out)
+	its.allFiles = true
+	err = run(its)
 	for line := range strings.Lines(out.String()) {
 		said = append(said, strings.TrimRight(line, "\n"))
 	}

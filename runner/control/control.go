@@ -41,7 +41,7 @@ const (
 type Request struct {
 	Op   string   `json:"op"`
 	Jobs []string `json:"jobs,omitempty"` // names or globs; only names for status
-	File string   `json:"file,omitempty"` // status: the job file of Jobs, symlinks resolved; "" for all files
+	File string   `json:"file,omitempty"` // the job file of Jobs, symlinks resolved; "" for all files
 	GPU  int      `json:"gpu,omitempty"`  // index
 
 	Whole bool `json:"whole,omitempty"` // status: include all jobs

@@ -82,10 +82,13 @@ func (b *bucket) split(g *grid, over []int) {
 	}
 }
 
-// label names a job among the averaged jobs: s42, or s42/f3.
+// label names a job among the averaged jobs: s42, or s42/f3; "" if it has none of the parameters.
 func (g *grid) label(n int, over []int) string {
 	var parts []string
 	for _, f := range over {
+		if g.factors[f].values[g.at[n][f]] == "" {
+			continue
+		}
 		first, _, _ := strings.Cut(g.factors[f].name, "_")
 		parts = append(parts, strings.ToLower(first[:min(1, len(first))])+g.factors[f].values[g.at[n][f]])
 	}

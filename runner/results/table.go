@@ -250,8 +250,8 @@ func (b *build) buckets() []*bucket {
 	return list
 }
 
-// collides reports whether a bucket has jobs from different entries with the same metric and the
-// same parameters.
+// collides reports whether a bucket has jobs from different entries with the same metric that are
+// no repeats of each other: with the same parameters, or where only one has a seed.
 func (b *build) collides(buckets []*bucket) bool {
 	first := b.jobs[0].Entry
 	if !slices.ContainsFunc(b.jobs, func(j *Job) bool { return j.Entry != first }) {
@@ -262,9 +262,9 @@ func (b *build) collides(buckets []*bucket) bool {
 			over   string
 			metric int
 		}
-		seen := map[measured]Entry{}
+		seen, lacking := map[measured]Entry{}, map[int]string{}
 		for _, n := range x.jobs {
-			over := idKey(b.ids(n, b.over))
+			over, lacks := idKey(b.ids(n, b.over)), b.lacks(n)
 			for _, m := range b.metrics {
 				e := b.jobs[n].Entry
 				if !b.has[b.jobs[n].Kind][m] {
@@ -275,10 +275,25 @@ func (b *build) collides(buckets []*bucket) bool {
 					return true
 				}
 				seen[at] = e
+				if other, known := lacking[m]; known && other != lacks {
+					return true
+				}
+				lacking[m] = lacks
 			}
 		}
 	}
 	return false
+}
+
+// lacks returns the averaged parameters that a job does not have.
+func (b *build) lacks(job int) string {
+	var names []string
+	for _, f := range b.over {
+		if b.factors[f].values[b.at[job][f]] == "" {
+			names = append(names, b.factors[f].name)
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 // table builds the rows and columns.

@@ -8,8 +8,12 @@ import (
 )
 
 // number formats a value with the given number of digits after the decimal point; with digits < 0,
-// as 1.2e-09.
+// as 1.2e-09. A value far larger than the others, such as the loss of a run that diverged, gets an
+// exponent too.
 func number(x float64, digits int) string {
+	if digits >= 0 && math.Abs(x) >= 1e15 {
+		digits = -3
+	}
 	if digits < 0 {
 		return strconv.FormatFloat(x, 'e', -digits, 64)
 	}

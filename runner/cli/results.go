@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,13 +98,19 @@ func (c *resultsCmd) watch(a *app, groups [][]string) error {
 			var text string
 			for _, group := range groups {
 				part, err := c.table(a, group)
-				if err != nil {
+				var none *results.Refusal
+				switch early := alive && errors.As(err, &none) && none.Empty; {
+				case early && c.Format == "text":
+					part = none.Text + " yet\n"
+				case err != nil && !early:
 					return err
 				}
 				text += part
 			}
-			if err := screen.Draw(strings.Split(strings.TrimSuffix(text, "\n"), "\n")); err != nil {
-				return nil // the reader has closed the output
+			if text != "" {
+				if err := screen.Draw(strings.Split(strings.TrimSuffix(text, "\n"), "\n")); err != nil {
+					return nil // the reader has closed the output
+				}
 			}
 		}
 		if !alive {

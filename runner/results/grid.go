@@ -69,8 +69,10 @@ func newGrid(d Data, where []filter) (*grid, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, refuse("let the jobs write {\"acc\": 0.93} to $GPURUN_RESULT, or read numbers from their logs and files: metrics: {acc: 'acc = (\\S+)'}; no job will rerun",
+		none := refuse("let the jobs write {\"acc\": 0.93} to $GPURUN_RESULT, or read numbers from their logs and files: metrics: {acc: 'acc = (\\S+)'}; no job will rerun",
 			"no job has a metric")
+		none.Empty = true
+		return nil, none
 	}
 	g.jobs = all
 	g.number()

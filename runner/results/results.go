@@ -101,13 +101,16 @@ func (e Err) Words() string {
 // used.
 var Seeds = []string{"seed", "random_seed", "rep", "repeat", "trial", "run"}
 
-// A Refusal means that an option does not fit the data.
-type Refusal struct{ Text, Hint string }
+// A Refusal means that an option does not fit the data, or that there is no data.
+type Refusal struct {
+	Text, Hint string
+	Empty      bool // no job has a metric, but may get one
+}
 
 func (r *Refusal) Error() string { return r.Text }
 
 func refuse(hint, format string, args ...any) *Refusal {
-	return &Refusal{fmt.Sprintf(format, args...), hint}
+	return &Refusal{Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // parseFilters parses filters such as dataset=svhn,cifar10,algorithm!=ours. A value without a name

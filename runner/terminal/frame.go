@@ -94,7 +94,8 @@ func (f Frame) Job(j *schema.Job) Row {
 	case a.Stopping != nil:
 		end, log, color = "stopping", cmp.Or(saving[*a.Stopping], *a.Stopping), Yellow
 	case a.Stalled != nil:
-		end, log, color = "stalled "+(*a.Stalled)[strings.LastIndex(*a.Stalled, " for ")+5:], *a.Stalled, Yellow
+		idle, _, _ := strings.Cut(*a.Stalled, ";") // the jobs that wait for it follow
+		end, log, color = "stalled "+idle[strings.LastIndex(idle, " for ")+5:], *a.Stalled, Yellow
 	case a.Started == nil:
 		end = "starting"
 	default:

@@ -93,7 +93,7 @@ func eventfulFrame() Frame {
 	}
 	for i := range s.Jobs {
 		if s.Jobs[i].Attempt.Progress = schema.Known(float64(i) / 10); i == 0 {
-			s.Jobs[i].Attempt.Stalled, s.Live.Stalled = schema.Known("no output, CPU or GPU use for 31 min"), []string{"nccl-probe"}
+			s.Jobs[i].Attempt.Stalled, s.Live.Stalled = schema.Known("no output, CPU or GPU use for 31 min; nccl-sum waits for it"), []string{"nccl-probe"}
 		}
 	}
 	s.Jobs[1].Attempt.Steps, s.Jobs[5].Attempt.Steps = schema.Known(20), schema.Known(1000)

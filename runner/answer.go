@@ -34,7 +34,7 @@ func (l *loop) answer(call *control.Call) {
 func (l *loop) request(r control.Request) (control.Reply, error) {
 	switch r.Op {
 	case control.OpStatus:
-		return control.Reply{Status: l.status(r.Whole), Jobs: l.named(r)}, nil
+		return control.Reply{Status: l.status(r.Whole), Partial: l.partial(), Jobs: l.named(r)}, nil
 	case control.OpWait:
 		ids, err := l.match(r.Jobs, r.File)
 		return control.Reply{Jobs: l.phases(ids)}, err
@@ -125,6 +125,16 @@ func (l *loop) status(whole bool) *schema.Status {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%s held, starting with %s: the first attempts of %s failed with the same error: %s", state.Count(h.Jobs, "job"), h.First, state.Count(h.Attempts, "similar job"), h.Cause)})
 	}
 	return st
+}
+
+// partial reports whether the run has not selected some jobs of its files.
+func (l *loop) partial() bool {
+	for id := range l.Batch.Jobs {
+		if l.Core.Phase(id) == "" && !l.Core.Gone(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // changed returns the settings that have changed since the run began.

@@ -19,8 +19,9 @@ import (
 )
 
 // Document returns a batch for programs, from the job files, the ledgers, and the live run's
-// answer, which may be nil. m describes the attempts that the ledgers leave open.
-func (ref *Ref) Document(live *schema.Status, m openAttempts) *schema.Status {
+// answer, which may be nil, or partial if it leaves out jobs that the run has not selected. m
+// describes the attempts that the ledgers leave open.
+func (ref *Ref) Document(live *schema.Status, partial bool, m openAttempts) *schema.Status {
 	now := time.Now()
 	b, h := ref.Batch, ref.History
 	st := &schema.Status{Head: schema.At(now), Warnings: []schema.Problem{}}
@@ -52,7 +53,7 @@ func (ref *Ref) Document(live *schema.Status, m openAttempts) *schema.Status {
 		if l := answered[placeOf(&j.Job)]; l != nil {
 			j.answer(l)
 			delete(answered, placeOf(&j.Job))
-		} else if live != nil {
+		} else if live != nil && !partial {
 			st.Counts[j.State]++ // added to the file since the run answered
 		}
 		j.settle()

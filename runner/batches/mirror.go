@@ -45,6 +45,7 @@ type loaded struct {
 
 // live holds changes since the batch was loaded.
 type live struct {
+	partial bool                      // the run has not selected all jobs
 	answers []*schema.Job             // the run's answers by index; nil for jobs with a later fact
 	metrics map[string]map[string]any // by uni_id
 	ask     time.Time                 // earliest time of the next query
@@ -143,7 +144,7 @@ func (m *Mirror) load() error {
 	}
 	m.view, m.again, m.loaded = v, false, l
 	schema.Tried(v.Status.Alike, m.attempts)
-	m.live = live{make([]*schema.Job, len(v.Jobs)), map[string]map[string]any{}, l.at.Add(askLeast)}
+	m.live = live{answers: make([]*schema.Job, len(v.Jobs)), metrics: map[string]map[string]any{}, ask: l.at.Add(askLeast)}
 	return nil
 }
 
@@ -194,6 +195,7 @@ func (m *Mirror) asks() *schema.Status {
 	if err != nil {
 		return nil
 	}
+	m.partial = rep.Partial
 	return rep.Status
 }
 
@@ -205,6 +207,10 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	if live != nil {
 		st.Counts, st.ETA, st.GPUs, st.Warnings, st.Live = live.Counts, live.ETA, live.GPUs, live.Warnings, live.Live
 		st.Run = liveRun(m.ref, describeRun(m.ref), live)
+		left := map[int]bool{} // jobs that were only in the run, after those of the files
+		for i := len(m.ref.Batch.Jobs); i < len(v.Jobs); i++ {
+			left[i] = true
+		}
 		for k := range live.Jobs {
 			l := &live.Jobs[k]
 			i, known := m.index[placeOf(l)]
@@ -212,12 +218,14 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 				m.again = true // the run has reloaded its files
 				continue
 			}
+			delete(left, i)
 			if was := m.answers[i]; was == nil || !sameJob(was, l) {
 				m.answers[i], touched[i] = l, true
 			}
 		}
-		for i, j := range v.Jobs {
-			if m.answers[i] == nil {
+		m.again = m.again || len(left) > 0
+		for i, j := range v.Jobs[:len(m.ref.Batch.Jobs)] {
+			if m.answers[i] == nil && !m.partial {
 				st.Counts[j.State]++ // added to the file since
 			}
 		}

@@ -27,7 +27,7 @@ func (s *Progress) ended(ref *Ref) (meanwhile bool) {
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		list := j.State
-		if s.Alive && j.Plan != nil && j.Plan.Code == schema.PlanForgotten {
+		if s.Alive && j.State.Ended() && j.Plan != nil && j.Plan.Code == schema.PlanForgotten {
 			list = Forgotten
 		}
 		s.Lists[list] = append(s.Lists[list], j)

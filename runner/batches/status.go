@@ -37,7 +37,7 @@ func (ref *Ref) Status() *schema.Status {
 		m = ref.Settle()
 		rep.Status = nil
 	}
-	st := ref.Document(rep.Status, m)
+	st := ref.Document(rep.Status, rep.Partial, m)
 	if ref.Alive && !ref.past && err != nil {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; showing its ledger"})
 	}

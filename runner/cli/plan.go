@@ -133,7 +133,7 @@ func (p *planning) json() error {
 	if impossible := p.printGPUs(io.Discard); len(impossible) > 0 {
 		return jobspec.Report(impossible)
 	}
-	doc := p.Ref.Document(nil, p.After)
+	doc := p.Ref.Document(nil, false, p.After)
 	doc.Jobs = doc.Jobs[:len(p.batch.Jobs)] // running attempts of jobs that have left the files follow
 	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
 	doc.Warnings = append(doc.Warnings, problemDocs(batches.CheckHost(p.batch, p.runs))...)

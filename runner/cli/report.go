@@ -70,7 +70,7 @@ func (c *reportCmd) Run(a *app) error {
 	if err := disk.Replace(name, page.Bytes()); err != nil {
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("cannot write %s: %v", name, err), Err: err, Hint: "choose another file with -o"}
 	}
-	_, err = fmt.Fprintf(a.out, "%s (%s)\n", name, gpu.Bytes(page.Len()))
+	_, err = fmt.Fprintf(a.out, "%s (%s)\n", name, gpu.Bytes(page.Len()).Round())
 	return err
 }
 

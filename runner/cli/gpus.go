@@ -122,8 +122,7 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	var b strings.Builder
 	fmt.Fprintln(&b, p.Version())
 	c.print(&b, terminal.Size{Width: a.width(), Height: math.MaxInt}, pool, &t, jobs)
-	a.print(b.String())
-	return nil
+	return a.print(b.String())
 }
 
 // evaluate describes the GPUs in a reading, with this user's jobs on them. It includes devices that

@@ -64,8 +64,7 @@ func (c *historyCmd) Run(a *app) error {
 		}
 		printRun(&text, &rows[i], a.width())
 	}
-	a.print(text.String())
-	return nil
+	return a.print(text.String())
 }
 
 // wideEnough is the line width of output that does not go to a terminal.

@@ -72,11 +72,12 @@ func (a *app) screen() terminal.Screen {
 }
 
 // print writes text to stdout, with colors if wanted.
-func (a *app) print(text string) {
+func (a *app) print(text string) error {
 	if !a.screen().Color {
 		text = terminal.Plain(text)
 	}
-	io.WriteString(a.out, text)
+	_, err := io.WriteString(a.out, text)
+	return ignorePipe(err)
 }
 
 // waitingForDriver is printed while the NVIDIA driver starts, which takes seconds if nothing keeps

@@ -72,7 +72,9 @@ func (c *resultsCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		a.print(text)
+		if err := a.print(text); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -69,7 +69,9 @@ func (c *statusCmd) Run(a *app) error {
 		}
 		var text strings.Builder
 		last.print(&text, terminal.CurrentSize().Width, time.Now())
-		a.print(text.String())
+		if err := a.print(text.String()); err != nil {
+			return err
+		}
 	}
 	if c.Watch {
 		return batches.Exit(last.Exit())

@@ -57,8 +57,7 @@ func (c *whyCmd) Run(a *app) error {
 	if c.JSON {
 		return writeJSON(a.out, doc)
 	}
-	a.print(text.String())
-	return nil
+	return a.print(text.String())
 }
 
 // width returns the line width for users.

@@ -31,6 +31,15 @@ func (f *factor) id(value string) int32 {
 	return id
 }
 
+// meant returns the values of an option such as hidden=64,64: one, if a job has that value, or else
+// several.
+func (f *factor) meant(values []string) []string {
+	if whole := strings.Join(values, ","); slices.Contains(f.values, whole) {
+		return []string{whole}
+	}
+	return values
+}
+
 // A grid holds the selected jobs and the IDs of their factors' values.
 type grid struct {
 	data    Data
@@ -175,6 +184,7 @@ func (g *grid) filter(f filter) error {
 		return err
 	}
 	fac := g.factors[at]
+	f.values = fac.meant(f.values)
 	for _, v := range f.values {
 		if _, known := fac.ids[v]; !known {
 			return refuse("values of "+f.name+": "+list(fac.values, 8), "--where %s=%s: no job has this value", f.name, v)

@@ -145,13 +145,14 @@ func (b *build) baseline() error {
 		return err
 	}
 	v := base[0]
-	if v.not || len(v.values) != 1 {
-		return refuse("write --versus algorithm=fedavg", "--versus needs one parameter and one value")
-	}
 	if b.versus, err = b.find(v.name, "--versus"); err != nil {
 		return err
 	}
 	f := b.factors[b.versus]
+	v.values = f.meant(v.values)
+	if v.not || len(v.values) != 1 {
+		return refuse("write --versus algorithm=fedavg", "--versus needs one parameter and one value")
+	}
 	id, known := f.ids[v.values[0]]
 	switch {
 	case !known:

@@ -151,6 +151,7 @@ var tables = []struct {
 	{"several commits", "seed=1 commit=0123456789ab|m=1\nseed=2 commit=0123456789ab+|m=2\nseed=3 commit=aaaaaaaaaaaa sim=1|m=3", Options{}},
 	{"two jobs of a file", "entry=train-{seed} kind=1 seed=1|m=1\nentry=train-{seed} kind=1 seed=2|m=2\nentry=eval-{seed} kind=2 seed=1|m=3\nentry=eval-{seed} kind=2 seed=2|m=4\nkind=3 seed=1||failed", Options{}},
 	{"a value that diverged", "loss: min\na=x seed=1|loss=0.5\na=x seed=2|loss=0.7\na=y seed=1|loss=0.4\na=y seed=2|loss=0.5\na=z seed=1|loss=1.2e30\na=z seed=2|loss=3e30", Options{}},
+	{"a value with a comma", "hidden=64,64|m=1\nhidden=128,64|m=2\nhidden=256|m=4", Options{Where: []string{"hidden!=64,64"}, Versus: "hidden=128,64"}},
 	{"a job without a seed", "entry=base kind=1|m=1\nentry=ours-{seed} kind=2 seed=1|m=2\nentry=ours-{seed} kind=2 seed=2|m=4", Options{}},
 	{"a setting without a seed", "entry=base kind=1 algo=base|m=nan\nentry=ours-{seed} kind=2 algo=ours seed=1|m=2\nentry=ours-{seed} kind=2 algo=ours seed=2|m=4", Options{}},
 	{"two jobs that measure different things", "entry=t kind=1 seed=1|loss=1\nentry=t kind=1 seed=2|loss=2\nentry=e kind=2 seed=1|acc=3\nentry=e kind=2 seed=2||pending", Options{}},

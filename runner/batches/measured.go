@@ -332,6 +332,8 @@ func (m *measurement) read(j *jobspec.Job, s *disk.Success, to *results.Job, liv
 		case x.Sum == "" || to.Values[i].Is:
 		case x.Log != nil && len(logs) == 0:
 			to.Why[i] = "its log was overwritten"
+		case x.Log != nil && logs[0].Path == "":
+			to.Why[i] = "gpurun done recorded it without a log"
 		case x.Log == nil && over && err == nil && fi.ModTime().After(end.Time.Add(time.Second)):
 			to.Why[i] = "a later attempt overwrote its file"
 		default:

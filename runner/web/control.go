@@ -83,6 +83,9 @@ func (c *call) do() (any, error) {
 	if err := c.input(body.Interface()); err != nil {
 		return nil, err
 	}
+	if jobs := body.Elem().FieldByName("Jobs"); jobs.IsValid() && !jobs.IsNil() && jobs.Len() == 0 { // a script that found no job must not stop the run
+		return nil, badRequest("jobs: the list is empty", "name a job; without jobs, stop, pause and resume act on the whole run")
+	}
 	var said []string
 	var err error
 	request := body.Elem().Interface()

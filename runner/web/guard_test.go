@@ -358,7 +358,7 @@ func TestSlowOrOversizedRequestsAreRefused(t *testing.T) {
 		}
 	}
 	path := "/api/v1/batches/" + batchA + "/stop"
-	for _, body := range []string{"", "null x", "[]", `{"jobs":"x"}`, `{"jobs":[]}{}`, `{"job":[]}`, strings.Repeat(`{"jobs":[`, 20000)} {
+	for _, body := range []string{"", "null x", "[]", `{"jobs":"x"}`, `{"jobs":[]}`, `{"jobs":[]}{}`, `{"job":[]}`, strings.Repeat(`{"jobs":[`, 20000)} {
 		if res, _ := s.do("POST", path, controlToken, body, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }); res.StatusCode != 400 {
 			t.Errorf("body %.20q: status %d, want 400", body, res.StatusCode)
 		}

@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,22 +114,29 @@ func readResult(path string) ([]byte, error) {
 }
 
 // merge reads objects up to the first invalid one, which may be incomplete because the job was
-// killed while writing. points contains the objects with a step, one per line.
+// killed while writing. It skips other values. points contains the objects with a step, one per
+// line.
 func merge(data []byte) (all map[string]any, points []byte, err error) {
 	data = quoteNaN(data)
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	all = map[string]any{}
 	var line bytes.Buffer
+	var skipped error
 	for n := 1; ; n++ {
 		var one map[string]any
 		from := d.InputOffset()
 		err := d.Decode(&one)
+		var other *json.UnmarshalTypeError
+		if errors.As(err, &other) {
+			skipped = cmp.Or(skipped, fmt.Errorf("result file: value %d is of type %s: write an object such as {\"acc\": 0.93}", n, other.Value))
+			continue
+		}
 		if err == io.EOF {
-			return all, line.Bytes(), nil
+			return all, line.Bytes(), skipped
 		}
 		if err != nil {
-			return all, line.Bytes(), fmt.Errorf("result file: object %d: %w", n, err)
+			return all, line.Bytes(), cmp.Or(skipped, fmt.Errorf("result file: object %d: %w", n, err))
 		}
 		maps.Copy(all, one)
 		if _, isPoint := one["step"].(json.Number); isPoint && json.Compact(&line, data[from:d.InputOffset()]) == nil {

@@ -30,7 +30,7 @@ func TestResultMergesObjects(t *testing.T) {
 			map[string]any{"loss": "NaN", "low": "-Infinity", "note": `NaN " Infinity`}, "", ""},
 		{"large integers", `{"samples": 12345678901234567890}`, map[string]any{"samples": num("12345678901234567890")}, "", ""},
 		{"incomplete object", "{\"a\":1}\n{\"b\":", map[string]any{"a": num("1")}, "", "object 2"},
-		{"not an object", "[1]", nil, "", "object 1"},
+		{"not an object", "0.93\n{\"a\":1}\n[1]", map[string]any{"a": num("1")}, "", "value 1 is of type number"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), "result"), row.text)

@@ -55,7 +55,10 @@ func (c *historyCmd) Run(a *app) error {
 		return writeJSON(a.out, schema.History{Head: schema.At(time.Now()), Batch: ref.Describe(), Runs: rows})
 	}
 	var text strings.Builder
-	if len(rows) == 0 {
+	switch {
+	case len(rows) == 0 && c.Since != nil:
+		fmt.Fprintln(&text, ref.Name()+": no run was active in the last "+state.Spell(time.Duration(*c.Since)))
+	case len(rows) == 0:
 		fmt.Fprintln(&text, ref.Name()+": no runs yet")
 	}
 	for i := range rows {

@@ -109,20 +109,24 @@ func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 		}
 		last[at] = x
 	}
-	counts := map[state.Phase]int{}
+	counts, running := map[state.Phase]int{}, map[job]bool{}
+	for _, x := range p.Attempts {
+		if x.Open != nil && x.Began == e {
+			counts[state.Running]++
+			running[job{x.Ledger, x.Key}] = true
+		}
+	}
 	var failed []*schema.Job
 	for _, at := range order {
 		x := last[at]
+		if running[at] { // again
+			continue
+		}
 		if counts[x.State]++; x.State.Bad() {
 			j := schema.EndedJob(x.Job, x.State, &x.Record)
 			if failed = append(failed, j); j.Cause != nil {
 				j.Cause.Text += x.Failure().Ending()
 			}
-		}
-	}
-	for _, x := range p.Attempts {
-		if x.Open != nil && x.Began == e {
-			counts[state.Running]++
 		}
 	}
 	row.Counts, row.GPUSeconds = schema.CountsOf(counts), state.GPUSeconds(mine)

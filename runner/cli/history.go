@@ -157,6 +157,9 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, since time.Time) error {
 	}
 	now, rows, endings := time.Now(), []schema.AttemptRow{}, []string{}
 	for _, x := range p.Attempts {
+		if c.only(ref) != "" && x.Ledger != 0 {
+			continue
+		}
 		if (meant[x.Job] || meant[present(x.Ledger, x.Key)]) && (x.Open != nil || !x.Time.Before(since)) {
 			rows = append(rows, p.Attempt(x, now))
 			endings = append(endings, x.Failure().Ending())

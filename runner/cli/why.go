@@ -34,8 +34,14 @@ func (c *whyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	w := refs[0].Explain()
-	ids, err := refs[0].Matching(c.Jobs, names(len(w.Status.Jobs), func(i int) string { return w.Status.Jobs[i].Name }))
+	w, file := refs[0].Explain(), c.only(refs[0])
+	var jobs []*schema.Job
+	for i := range w.Status.Jobs {
+		if j := &w.Status.Jobs[i]; file == "" || j.File == file {
+			jobs = append(jobs, j)
+		}
+	}
+	ids, err := refs[0].Matching(c.Jobs, names(len(jobs), func(i int) string { return jobs[i].Name }))
 	if err != nil {
 		return err
 	}
@@ -46,7 +52,7 @@ func (c *whyCmd) Run(a *app) error {
 	var text strings.Builder
 	hide := redact.Hiding(w.Log.Secrets)
 	for _, id := range ids {
-		j := &w.Status.Jobs[id]
+		j := jobs[id]
 		because := redact.Document(schema.Because{Job: *j, Chain: w.Chain(j)}, hide)
 		doc.Jobs = append(doc.Jobs, because)
 		fmt.Fprintln(&text, terminal.CleanText(batches.Place(j)))

@@ -45,23 +45,37 @@ func (f *fileJobs) expand(p *proto) {
 }
 
 // distinguish appends the values of unused parameters to the name if expansions would otherwise
-// have the same name.
+// have the same name, with the file's own values or with those from the command line. So -p selects
+// jobs of the file under their own names.
 func (p *proto) distinguish() {
-	lacks := slices.DeleteFunc(p.Matrix.Named(), func(param string) bool {
-		return slices.ContainsFunc(p.Name.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarParam && g.Param == param })
+	for _, m := range []*expand.Matrix{p.written, p.Matrix} {
+		if m != nil && p.sameNames(m) {
+			p.Suffix = append(p.Suffix, p.unnamed(m)...)
+		}
+	}
+}
+
+// unnamed returns the parameters that distinguish expansions and are not in the name.
+func (p *proto) unnamed(m *expand.Matrix) []string {
+	return slices.DeleteFunc(m.Named(), func(param string) bool {
+		return slices.Contains(p.Suffix, param) || slices.ContainsFunc(p.Name.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarParam && g.Param == param })
 	})
-	if len(lacks) == 0 {
-		return
+}
+
+// sameNames reports whether two expansions have the same name that parameters would distinguish.
+func (p *proto) sameNames(m *expand.Matrix) bool {
+	if len(p.unnamed(m)) == 0 {
+		return false
 	}
 	seen := map[string]bool{}
-	for i := range p.Matrix.Count() {
-		name := p.nameOf(p.Matrix.Values(i, ""))
+	for i := range m.Count() {
+		name := p.nameOf(m.Values(i, ""))
 		if seen[name] {
-			p.Suffix = lacks
-			return
+			return true
 		}
 		seen[name] = true
 	}
+	return false
 }
 
 func (p *proto) nameOf(v *expand.Values) string {

@@ -127,7 +127,15 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		p.inherited[k.Value] = source.Child(own, k.Value) == nil
 	}
 	var whole bool
-	p.Matrix, whole = expand.Read(s, expand.Keys{Matrix: p.get("matrix"), Zip: p.get("zip"), Sample: p.get("sample"), Params: p.get("params")}, f.givens)
+	keys := expand.Keys{Matrix: p.get("matrix"), Zip: p.get("zip"), Sample: p.get("sample"), Params: p.get("params")}
+	p.Matrix, whole = expand.Read(s, keys, f.givens)
+	if whole && f.givens.Any(p.Matrix) {
+		quiet := *s
+		quiet.Out = &source.Report{}
+		if m, ok := expand.Read(&quiet, keys, expand.Givens{}); ok {
+			p.written = m
+		}
+	}
 	p.scope.Params, p.scope.Partial = p.Matrix.Always, p.Matrix.Partial
 	p.nestedFormats()
 	config := p.get("config")

@@ -21,6 +21,7 @@ type proto struct {
 	keys      *yaml.Node // a mapping with canonical keys, defaults filled in
 	style     *style
 	scope     expand.Scope
+	written   *expand.Matrix  // the matrix with the file's own values, if -p replaces some; else nil
 	inherited map[string]bool // keys taken from defaults
 	notify    []Notify
 	specs     map[string]*Spec // by their rendered resources

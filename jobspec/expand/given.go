@@ -108,6 +108,11 @@ func (l Givens) of(name string) *Given {
 	return nil
 }
 
+// Any reports whether a job has one of the parameters.
+func (l Givens) Any(m *Matrix) bool {
+	return slices.ContainsFunc(l.List, func(g *Given) bool { return slices.Contains(m.Always, g.Name) || slices.Contains(m.Partial, g.Name) })
+}
+
 // Texts returns the parameters as typed, by name; nil if there are none.
 func (l Givens) Texts() map[string]string {
 	if len(l.List) == 0 {

@@ -84,7 +84,7 @@ func (r *tableReader) object(line int, text string) (list []cell, ok bool) {
 
 // list reads a list of mappings in YAML, which includes JSON.
 func (r *tableReader) list() {
-	root, err := source.ParseYAML(r.Data)
+	root, err := r.Document()
 	switch {
 	case err != nil:
 		r.fail(0, 0, "write a list of mappings: - {lr: 0.1, seed: 1}", "is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))

@@ -61,6 +61,7 @@ func TestTablesAreReadAndChecked(t *testing.T) {
 		{"json lines: NUL", "a.jsonl", `{"lr": "\u0000"}`, `a.jsonl:1:6: "lr" contains a NUL character, which commands cannot contain; remove it`},
 		{"yaml", "a.yaml", "- &a {lr: 1e-3, opt: sgd}\n- {<<: *a, lr: '2'}\n", "lr opt / 1: 1e-3 sgd'/ 2: 2' sgd'"},
 		{"json", "a.json", `[{"lr": 0.1}, {"lr": 0.2}]`, "lr / 1: 0.1/ 1: 0.2"},
+		{"json: escapes", "a.json", `[{"p": "a\/\ud83d\ude00\\/\\ud83d\\ude00\u00e9"}]`, `p / 1: a/😀\/\ud83d\ude00é'`},
 		{"yaml: a mapping", "a.yml", "lr: 1\n", "a.yml:1:1: must be a list of rows, not a mapping; write a list of mappings: - {lr: 0.1, seed: 1}"},
 		{"yaml: plain items", "a.yml", "- a\n", `a.yml:1:3: a row must be a mapping (name: value), not the text "a"`},
 		{"yaml: nested", "a.yml", "- {a: [1]}\n", `a.yml:1:7: "a" must be a single value, not a list`},

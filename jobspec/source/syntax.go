@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,27 @@ func ParseYAML(data []byte) (root *yaml.Node, err error) {
 	return doc.Content[0], nil
 }
 
+// jsonEscape matches an escape in JSON. In valid JSON, \u with a high surrogate that is not part of
+// a pair matches alone.
+var jsonEscape = Regexp(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|.)`)
+
+// Document parses the file, which must be a single document. JSON may contain two kinds of escapes
+// that the YAML parser refuses: \/ and pairs of surrogates, as in Python's "\ud83d\ude00".
+func (s *Source) Document() (*yaml.Node, error) {
+	root, err := ParseYAML(s.Data)
+	if err == nil || !json.Valid(s.Data) {
+		return root, err
+	}
+	return ParseYAML(jsonEscape().ReplaceAllFunc(s.Data, func(escape []byte) []byte {
+		var text string
+		if escape[1] == '/' || len(escape) > 2 {
+			_ = json.Unmarshal([]byte(`"`+string(escape)+`"`), &text)
+			return []byte(text)
+		}
+		return escape
+	}))
+}
+
 type secondDocument struct{ line int }
 
 func (e *secondDocument) Error() string { return "a second document" }
@@ -44,7 +66,7 @@ func (e *secondDocument) Error() string { return "a second document" }
 // Parse parses the file's document. It returns nil after a problem. keys are the words that may
 // begin a line, for hints.
 func (s *Source) Parse(keys []string) *yaml.Node {
-	root, err := ParseYAML(s.Data)
+	root, err := s.Document()
 	var second *secondDocument
 	switch {
 	case err == nil:

@@ -87,7 +87,9 @@ var (
 	// The usual mistake is a value that begins with a brace, a star or another character that is
 	// special in YAML.
 	unquoted = Regexp("(?:^|[:\\-\\[,])[ \\t]+([{*&%@`!|>][^#]*?)[ \\t]*(?:#.*)?$")
-	braced   = Regexp(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{}]*)?\}`)
+	// A quoted value with more text after it.
+	quoted = Regexp(`(?:^|[:-])[ \t]+("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')[ \t]*[^\s#,:\]}]`)
+	braced = Regexp(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{}]*)?\}`)
 )
 
 // syntax turns the parser's error into a problem at the right line.
@@ -117,6 +119,12 @@ func (s *Source) syntax(err error, keys []string) {
 	} else if i := secondColon(text); colon && i >= 0 {
 		col = 1 + utf8.RuneCountInString(text[:i])
 		hint = "quote the whole value if it contains \": \", or write it under a \"|\""
+	} else if m := quoted().FindStringSubmatchIndex(text); m != nil {
+		col = 1 + utf8.RuneCountInString(text[:m[3]])
+		hint = fmt.Sprintf("the quoted value ends at %s: write it without quotes under a \"|\"", text[m[2]:m[3]])
+		if strings.Contains(msg, "','") {
+			hint = fmt.Sprintf("add a comma after %s, or quote the whole value", text[m[2]:m[3]])
+		}
 	} else if m := braced().FindStringIndex(text); m != nil {
 		col = 1 + utf8.RuneCountInString(text[:m[0]])
 		hint = "quote the whole value: \"… " + text[m[0]:m[1]] + " …\""

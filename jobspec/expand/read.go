@@ -169,6 +169,9 @@ func (r *matrixReader) values(name string, v *yaml.Node) []*Param {
 		hint := source.QuoteHint(v)
 		if v.Kind == yaml.ScalarNode {
 			hint = cmp.Or(rangeHint(v.Value), "write ["+v.Value+"]")
+			if nearlyRange(v.Value) {
+				hint = cmp.Or(rangeHint(v.Value), "list the values, or draw some with sample")
+			}
 			if name == "from" {
 				hint = "to read the rows of a file, write matrix: {from: " + v.Value + "}"
 			}

@@ -25,14 +25,35 @@ func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 	quote := QuoteAfter(script[:from], 0)
 	comment, sign := outsideQuotes(last, quote)
 	text := strings.TrimSpace(last)
-	line, col := src.Find(t.Line, t.Col, text)
+	line, col := lineOf(src, t, strings.Count(script[:from], "\n"))
 	switch {
 	case comment:
 		src.Problem(line, col, "put the command they belong to at the end of the script", "args would become part of the comment in %q", source.Clip(text))
 	case experiment: // its program is a setting shared by all jobs
 	case sign || quote == 0 && closesBlock.MatchString(text):
 		src.Warning(line, col, "move the command that takes the args to the end, or write the args in that command", "args are appended to %q, so only its last command gets them", source.Clip(text))
+	case !takesArgs(script):
+		src.Problem(line, col, "put the command they belong to at the end of the script, or write them in that command", "args cannot follow %q", source.Clip(text))
 	}
+}
+
+// takesArgs reports whether arguments appended to a script belong to its last command. After the end
+// of a here-document, they would be part of its text; after a backslash, part of a word; and after
+// a subshell, a mistake.
+func takesArgs(script string) bool {
+	if backslashes := len(script) - len(strings.TrimRight(script, `\`)); backslashes%2 == 1 {
+		return false
+	}
+	return ParseCommandLine(script).Err != "" || ParseCommandLine(script+" x").Err == ""
+}
+
+// lineOf returns the position in the file of the nth line of a script, from 0.
+func lineOf(src *source.Source, t *expand.Text, n int) (line, col int) {
+	text := strings.TrimSpace(strings.Split(t.Raw, "\n")[n])
+	if line, col = src.Find(t.Line+n, 1, text); line == t.Line+n+1 { // below "run: |"
+		return line, col
+	}
+	return src.Find(t.Line, t.Col, text)
 }
 
 // outsideQuotes reports whether a line of a script ends in a comment, and whether it contains

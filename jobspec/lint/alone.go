@@ -15,6 +15,7 @@ type CommandLine struct {
 	Taken []string // what was removed: "nohup", "&"
 	Idle  string   // its command, if it only changes its own shell or waits: "cd"
 	Err   string   // why it is not a complete command
+	At    int      // where: the line, from 1; 0 if unknown
 }
 
 // ParseCommandLine analyzes a line of commands. Text that is too long or nested too deeply to be
@@ -34,7 +35,7 @@ func ParseCommandLine(text string) (l CommandLine) {
 		l.Err = err.Error()
 		var at syntax.ParseError
 		if errors.As(err, &at) {
-			l.Err = at.Text
+			l.Err, l.At = at.Text, int(at.Pos.Line())
 		}
 		return l
 	}

@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -36,6 +37,7 @@ func (j *jobChecker) commands() {
 	}
 	for i, t := range j.Commands {
 		c.command(t, i == len(j.Commands)-1)
+		c.syntax(t)
 	}
 	for _, a := range j.Args {
 		key := a.Key
@@ -140,6 +142,36 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 				c.tell(t, f)
 			}
 		}
+	}
+}
+
+// syntax warns about a script that the shell cannot parse. The shell itself would notice only after
+// it has run the lines above the mistake.
+func (c *commandChecker) syntax(t *expand.Text) {
+	if slices.ContainsFunc(c.Shell, func(word string) bool { return slices.Contains([]string{"zsh", "ksh"}, path.Base(word)) }) {
+		return
+	}
+	script, v := "", c.Matrix.Values(0, c.First)
+	for _, g := range t.Segs {
+		switch g.Kind {
+		case expand.VarLiteral:
+			script += g.Lit
+		case expand.VarParam:
+			script += (&expand.Text{Segs: []expand.Segment{g}}).Render(v)
+		default:
+			script += "0"
+		}
+	}
+	if !strings.ContainsAny(script, "\"'`(){};|&<\n") {
+		return // a simple command; most are
+	}
+	if l := ParseCommandLine(script); l.Err != "" {
+		hint := ""
+		if l.At > 1 {
+			hint = "the shell runs the lines above before it finds the mistake"
+		}
+		line, col := lineOf(c.Source, t, min(max(0, l.At-1), strings.Count(t.Raw, "\n")))
+		c.Source.Warning(line, col, hint, "the shell cannot parse this: %s", l.Err)
 	}
 }
 

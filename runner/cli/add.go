@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,6 +43,12 @@ Examples:
 
 // Run appends a job to a file, and makes the file's run reload it.
 func (c *addCmd) Run(a *app) error {
+	if word := c.Command[0]; len(c.Command) == 1 && strings.ContainsAny(word, " \t\n") {
+		if _, err := exec.LookPath(word); err != nil {
+			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("%q is a single argument, and no program has that name", word),
+				Hint: "remove the quotes around it, or write " + shellescape.QuoteCommand([]string{"gpurun", "add", c.File, "--", "sh", "-c", word})}
+		}
+	}
 	ref, err := a.Open(c.File)
 	if err != nil {
 		return err
@@ -152,7 +159,7 @@ func (a *app) sameJobs(ref *batches.Ref, path, run string) error {
 		o.Format = "yaml"
 		b, err := a.Load([]string{path}, o)
 		if ps := jobspec.Problems(err); len(ps) > 0 {
-			ps[0].File = ref.File
+			ps[0].File, ps[0].Text = ref.File, strings.ReplaceAll(ps[0].Text, path, ref.File)
 			return nil, errors.New(ps[0].String())
 		}
 		return b, err
@@ -166,8 +173,11 @@ func (a *app) sameJobs(ref *batches.Ref, path, run string) error {
 		return err
 	}
 	same := func(x, y jobspec.Job) bool { return x.Key == y.Key && x.Name == y.Name }
-	if n := len(was.Jobs); len(is.Jobs) != n+1 || !slices.EqualFunc(was.Jobs, is.Jobs[:n], same) {
-		return jobspec.ErrNoPlace
+	switch n := len(was.Jobs); {
+	case len(is.Jobs) <= n || !slices.EqualFunc(was.Jobs, is.Jobs[:n], same):
+		return errors.New("a job at its end would change the others")
+	case len(is.Jobs) > n+1:
+		return errors.New("its defaults make several jobs of one")
 	}
 	r, err := is.Render(&is.Jobs[len(is.Jobs)-1], jobspec.Runtime{Attempt: 1})
 	if err != nil {

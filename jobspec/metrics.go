@@ -181,6 +181,12 @@ func (p *proto) pattern(what string, n *yaml.Node) (re *regexp.Regexp, ok bool) 
 	case re.NumSubexp() > 1:
 		problem("write (?:…) for the other groups", "%q has %d groups, so the number is ambiguous", source.Clip(text), re.NumSubexp())
 	}
+	for _, param := range slices.Concat(p.scope.Params, p.scope.Partial) {
+		if spelt := "{" + param + "}"; ok && strings.Contains(text, spelt) {
+			l, c := p.src.Find(n.Line, n.Column, spelt)
+			p.src.Warning(l, c, `match any value: \S+`, "metrics: %s: %s is not replaced in a regular expression", what, spelt)
+		}
+	}
 	return re, ok
 }
 

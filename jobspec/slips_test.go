@@ -60,6 +60,7 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 		{"a range in include", "matrix: {seed: [1], include: [{seed: 5..9}]}\nrun: x", `"5..9" is a single value`},
 		{"outputs without brackets", "run: x\noutputs: a.pt, b.pt", `:4:14: outputs: "a.pt, b.pt" is a single entry; a list needs brackets: [a.pt, b.pt]`},
 		{"tags without brackets", "run: x\ntags: a, b", `tags: "a, b" is a single entry`},
+		{"a parameter in a regular expression", "params: {seed: 1}\nrun: x {seed}\nmetrics: {acc: 'seed {seed} acc (\\S+)'}", `:5:26: metrics: acc: {seed} is not replaced in a regular expression`},
 		{"the home folder", "run: x\nwork_dir: ~", `:4:15: work_dir: ~ means null in YAML`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

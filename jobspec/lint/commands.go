@@ -45,6 +45,12 @@ func (j *jobChecker) commands() {
 			key = "--" + key
 		}
 		c.value("x "+key+" ", a.Value)
+		for _, g := range a.Value.Segs {
+			if h := c.placeholder(g, true); h.Twice != "" {
+				line, col := c.Source.Find(a.Value.Line, a.Value.Col, g.Lit)
+				c.find(source.Problem{Lint: Unquoted, Line: line, Col: col, Text: quotedTwice(&h), Hint: "args are quoted anyway: write {" + g.Param + "}"}, true)
+			}
+		}
 	}
 	for _, e := range j.Env {
 		if strings.HasSuffix(e.Name, "PORT") {
@@ -100,7 +106,12 @@ func (c *commandChecker) placeholder(g expand.Segment, quoted bool) placeholder 
 				s, _ = expand.FormatNumber(g.Format, s)
 			}
 			h.Values = append(h.Values, s)
-			c.risky = c.risky || !h.Quoted && shellescape.Quote(s) != s
+			if shellescape.Quote(s) != s {
+				c.risky = c.risky || !quoted
+				if g.Format == "q" && s != "" && h.Twice == "" {
+					h.Twice = s
+				}
+			}
 			return len(h.Values) < maxValues
 		})
 	case expand.VarWorkDir:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"al.essio.dev/pkg/shellescape"
 	"mvdan.cc/sh/v3/syntax"
 
 	"gpurun/jobspec/source"
@@ -60,6 +61,10 @@ func (l *linter) quoting(w *syntax.Word) {
 func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 	for _, r := range s {
 		h := l.placeholder(r)
+		if h != nil && h.Twice != "" && (quote == '\'' || quote == '"' && s == string(r)) {
+			l.report.Findings = append(l.report.Findings, finding{Lint: Unquoted, Warn: true, At: string(quote) + h.Spelt, Line: int(at.Pos().Line()),
+				Text: quotedTwice(h), Hint: "remove the quotes around it"})
+		}
 		if h == nil || h.Quoted {
 			continue
 		}
@@ -93,4 +98,9 @@ func (l *linter) lostValue(option, w *syntax.Word) {
 func (l *linter) unquoted(at syntax.Node, h *placeholder, fix, format string, args ...any) {
 	l.report.Findings = append(l.report.Findings, finding{Lint: Unquoted, Warn: true, At: h.Spelt, Line: int(at.Pos().Line()),
 		Text: fmt.Sprintf(format, args...), Hint: "use {" + strings.Trim(h.Spelt, "{}") + ":q}" + fix})
+}
+
+// quotedTwice says that the program gets the quotes of {x:q}.
+func quotedTwice(h *placeholder) string {
+	return fmt.Sprintf("%s is quoted twice, so the program gets the quotes, too: %s", h.Spelt, source.Clip(shellescape.Quote(h.Twice)))
 }

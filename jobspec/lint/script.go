@@ -22,6 +22,7 @@ type placeholder struct {
 	Values  []string // possible values; nil if known only when the job starts
 	Granted bool     // the value is the job's GPUs, by the host's numbers
 	Quoted  bool     // quoted for the shell
+	Twice   string   // a value that {x:q} quotes visibly if it is within quotes, too; "" for none
 }
 
 // firstPlaceholder is the rune for the first placeholder; the others follow. It is in Unicode's

@@ -16,8 +16,8 @@ import (
 // unsafe matches what the shell splits or interprets in a value, by the quote character around it.
 // A value such as $HOME/data is meant to be expanded.
 var unsafe = map[byte]*regexp.Regexp{
-	0:    regexp.MustCompile(`[\s|&;<>()"'` + "`" + `\\*?\[]|^#|\$\(`),
-	'"':  regexp.MustCompile(`["` + "`" + `\\]|\$\(`),
+	0:    regexp.MustCompile(`[\s|&;<>()"'` + "`" + `\\*?\[]|^#|\$[(0-9]`),
+	'"':  regexp.MustCompile(`["` + "`" + `\\]|\$[(0-9]`),
 	'\'': regexp.MustCompile(`'`),
 }
 

@@ -31,6 +31,7 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	}
 	m := &r.m
 	m.combine(excludes, includes)
+	m.cross()
 	m.presence(includes)
 	for _, e := range excludes {
 		if !e.used {
@@ -50,7 +51,7 @@ func (m *Matrix) combine(excludes, includes []*entry) {
 	if len(excludes) == 0 && len(includes) == 0 {
 		return
 	}
-	n := m.size()
+	n := product(m.axes)
 	if len(m.axes) == 0 && len(includes) > 0 {
 		n = 0 // without axes, include lists all combinations
 	}
@@ -81,6 +82,24 @@ func (m *Matrix) combine(excludes, includes []*entry) {
 		rows = append(rows, slices.Concat(e.given, m.consts))
 	}
 	m.rows = rows
+}
+
+// cross multiplies the combinations by the values of spread. A parameter under params has the same
+// values in every combination, so it must not decide which ones an include entry extends.
+func (m *Matrix) cross() {
+	for _, a := range m.spread {
+		if m.axes = append(m.axes, a); m.rows == nil {
+			continue
+		}
+		rows := [][]*Param{}
+		for _, row := range m.rows {
+			for _, p := range a.values[0] {
+				rows = append(rows, append(slices.Clip(row), p))
+			}
+		}
+		m.rows = rows
+	}
+	m.spread = nil
 }
 
 func (m *Matrix) record(values ...*Param) {
@@ -134,6 +153,10 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	}
 	r.oneValueSlip(name, v)
 	p := r.value(name, v)
+	if find(r.m.consts, name) != nil || slices.ContainsFunc(r.m.spread, func(a axis) bool { return a.names[0] == name }) {
+		r.fail(k, "remove it here, or move it from params to matrix", "%s: %q is in params and has the same value in every job", what, name)
+		return
+	}
 	names := r.m.names()
 	if g := r.given.of(name); g != nil {
 		switch {
@@ -148,10 +171,6 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	e.given = append(e.given, p)
 	if slices.Contains(names, name) {
 		e.agrees = append(e.agrees, p)
-		return
-	}
-	if find(r.m.consts, name) != nil {
-		r.fail(k, "remove it here, or move it from params to matrix", "%s: %q is in params and has the same value in every job", what, name)
 		return
 	}
 	if what == "exclude" && r.loose {

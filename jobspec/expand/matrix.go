@@ -22,6 +22,7 @@ type Matrix struct {
 	Reach   map[string]VarSet // which of {name} and {work_dir} each parameter's values contain
 
 	axes   []axis
+	spread []axis              // params with several values from the command line, until choose crosses them with the rest
 	rows   [][]*Param          // parameters of each expansion, unless they are the product of the axes
 	consts []*Param            // params: the same in every expansion
 	values map[string][]*Param // every value of each parameter in any expansion
@@ -36,10 +37,10 @@ type Param struct {
 	made *Text  // the parsed value, if it refers to variables
 }
 
-// size returns the number of points of the product.
-func (m *Matrix) size() int {
+// product returns the number of points of the product of axes.
+func product(axes []axis) int {
 	n := 1
-	for _, a := range m.axes {
+	for _, a := range axes {
 		n *= max(1, a.size())
 		if n > MaxJobs {
 			return MaxJobs + 1
@@ -53,7 +54,7 @@ func (m *Matrix) Count() int {
 	if m.rows != nil {
 		return len(m.rows)
 	}
-	return m.size()
+	return product(m.axes)
 }
 
 // row returns the parameters of the i-th expansion. In the product of the axes, the last one varies

@@ -74,12 +74,13 @@ func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
 		r.entries(include, "include")
 		return r.names(), false
 	}
-	if r.m.size() > MaxJobs {
-		at := cmp.Or(keys.Matrix, keys.Zip, keys.Sample)
+	all := slices.Concat(r.m.axes, r.m.spread)
+	if product(all) > MaxJobs {
+		at := cmp.Or(keys.Matrix, keys.Zip, keys.Sample, keys.Params)
 		s.Problem(at.Line, at.Column, "", "the matrix has more than %d million jobs", MaxJobs/1_000_000)
 		return r.names(), false
 	}
-	for _, a := range r.m.axes {
+	for _, a := range all {
 		for i, name := range a.names {
 			r.m.values[name] = slices.Clip(a.values[i])
 		}
@@ -264,7 +265,7 @@ func (r *matrixReader) constants(params *yaml.Node) {
 		case len(g.values) == 1:
 			r.m.consts = append(r.m.consts, g.copies()...)
 		default:
-			r.m.axes = append(r.m.axes, axis{[]string{k.Value}, [][]*Param{g.copies()}})
+			r.m.spread = append(r.m.spread, axis{[]string{k.Value}, [][]*Param{g.copies()}})
 		}
 	}) || r.fails
 }

@@ -16,6 +16,7 @@ type entry struct {
 	agrees []*Param // parameters that a combination must match; numbers are compared by value
 	extra  []*Param // parameters that are not in the matrix
 	used   bool
+	kept   bool // some job has one of its new parameters
 	other  bool // values set on the command line rule it out
 }
 
@@ -36,6 +37,11 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	for _, e := range excludes {
 		if !e.used {
 			r.Warning(e.node.Line, e.node.Column, "", "exclude entry matches no job")
+		}
+	}
+	for _, e := range includes {
+		if e.used && len(e.extra) > 0 && !e.kept {
+			r.Warning(e.node.Line, e.node.Column, "for jobs of every entry, write "+e.extra[0].Name+" under matrix, or several under zip", "a later include entry overrides this one in every job")
 		}
 	}
 	if at := cmp.Or(exclude, include); m.Count() == 0 {
@@ -72,6 +78,9 @@ func (m *Matrix) combine(excludes, includes []*entry) {
 			}
 		}
 		rows = append(rows, append(row, extra...))
+		for _, e := range includes {
+			e.kept = e.kept || slices.ContainsFunc(e.extra, func(p *Param) bool { return slices.Contains(extra, p) })
+		}
 	}
 	for _, e := range includes {
 		if e.used {

@@ -149,7 +149,7 @@ func judge(at *attempt, e state.End, reported string) sched.Ended {
 	}
 	ev.Metrics, ev.LogTo = left.Metrics, size(at.out.stdout)
 	if at.reports != nil {
-		ev.Points = at.report(true)
+		ev.Points, ev.Rule = at.report(true), at.reports.Rule
 	}
 	if e.Report == "abnormal_exit" {
 		ev.Failed = "its script reported abnormal_exit"

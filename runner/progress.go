@@ -35,7 +35,7 @@ func (l *loop) sampleProgress(uniIDs []string) {
 				w.Output += size(ResultPath(at.launch.Dir))
 			}
 			if at.reports != nil {
-				w.Points = at.report(false)
+				w.Points, w.Rule = at.report(false), at.reports.Rule
 				attempts[id] = at
 			}
 			ev.Work = append(ev.Work, w)

@@ -143,6 +143,11 @@ func (l *loop) apply(next Reading) (said string, err error) {
 		l.use(code, 0) // it is removed once no attempt uses it
 	}
 	l.attempts.fresh = append(l.attempts.fresh, make([]bool, len(b.Jobs)-was)...)
+	for _, a := range l.attempts.live {
+		if a.job >= 0 {
+			a.reports = b.Jobs[a.job].PruneMetric()
+		}
+	}
 	for _, s := range l.Sinks {
 		if s, ok := s.(interface{ Continue(*jobspec.Batch) }); ok {
 			s.Continue(b)

@@ -88,7 +88,8 @@ type Fact struct {
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
 	// Points facts. On end: the points that are kept for the job.
-	Points Curve `json:"points,omitempty"` // pairs [step, value]; value is null if it was not finite
+	Points     Curve  `json:"points,omitempty"`      // pairs [step, value]; value is null if it was not finite
+	PointsRule string `json:"points_rule,omitempty"` // hash of the rule that read them
 
 	// Stop and end facts. On over: what ended the run, such as "SIGTERM".
 	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, stalled, pruned, fail-fast, gpu, resize, stray, preempted, left-over

@@ -77,6 +77,7 @@ type Attempt struct {
 	Stop       string // why it is being stopped, or ""
 	StopReason string // the reason as text, if any
 	Points     Curve  // reported so far
+	PointsRule string // the rule that read them
 	Within     string // the cluster job that contained the run that started it, from that run's fact
 	Ledger     int    // index of the batch's file whose ledger contains it
 }
@@ -179,6 +180,9 @@ func (a *Attempt) apply(f *Fact) {
 	case f.Kind == KindRunning:
 		a.Running = &Fact{Kind: f.Kind, Time: f.Time, PID: f.PID, PIDStart: f.PIDStart, Host: f.Host, GPUs: f.GPUs, GPUUUIDs: f.GPUUUIDs}
 	case f.Kind == KindPoints:
+		if f.PointsRule != a.PointsRule {
+			a.Points, a.PointsRule = nil, f.PointsRule
+		}
 		a.Points = a.Points.Add(f.Points...)
 	case f.Kind == KindStop && (a.Stop == "" || a.Stop == WhyResize) && f.Why != WhyLeftOver:
 		// The first reason is kept, because its signal ended the attempt. Only a resize may become

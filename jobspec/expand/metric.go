@@ -21,6 +21,7 @@ type Metric struct {
 	Goal    Goal
 	Percent bool   // display it as a percentage
 	Sum     string // identifies the rule that reads the value; "" for values that the job reports itself
+	Rule    string // identifies the rule that reads the points of its curve
 }
 
 // A Goal is whether a higher or lower value is better.
@@ -32,8 +33,13 @@ const (
 	Min    Goal = "min"
 )
 
-// SetSum sets Sum, so that values read by different rules are not compared.
+// SetSum sets Sum and Rule, so that values and points read by different rules are not compared.
 func (m *Metric) SetSum() {
+	short := func(rule string) string {
+		sum := sha256.Sum256([]byte(rule))
+		return hex.EncodeToString(sum[:4])
+	}
+	m.Rule = short(fmt.Sprintf("%s\x00%v\x00%v", m.Name, m.Log, m.Step))
 	rule := ""
 	switch {
 	case m.Log != nil:
@@ -43,6 +49,5 @@ func (m *Metric) SetSum() {
 	default:
 		return
 	}
-	sum := sha256.Sum256([]byte(rule))
-	m.Sum = hex.EncodeToString(sum[:4])
+	m.Sum = short(rule)
 }

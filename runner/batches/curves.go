@@ -15,7 +15,7 @@ import (
 // Curves reads the points that an attempt reported in $GPURUN_RESULT and, if prune may stop its
 // job, in its log.
 func (ref *Ref) Curves(x *state.AttemptRecord) (list []schema.Curve) {
-	dir, points := ref.Folder(x.Ledger), x.Points
+	dir, points, rule := ref.Folder(x.Ledger), x.Points, x.PointsRule
 	for _, path := range []string{disk.CurvePath(dir, x.UniID), runner.ResultPath(disk.AttemptDir(dir, x.UniID))} {
 		if f, _, err := host.OpenRegular(path); err == nil {
 			list, _ = results.ReadCurves(f)
@@ -24,16 +24,20 @@ func (ref *Ref) Curves(x *state.AttemptRecord) (list []schema.Curve) {
 		}
 	}
 	if o := ref.History.Open[x.UniID]; o != nil {
-		points = o.Points
+		points, rule = o.Points, o.PointsRule
 	}
 	if len(points) == 0 || ref.Batch == nil {
 		return list
 	}
 	i := slices.IndexFunc(ref.Batch.Jobs, func(j jobspec.Job) bool { return j.File == x.Ledger && j.Name == x.Job && j.Spec != nil })
-	if i < 0 || slices.ContainsFunc(list, func(c schema.Curve) bool { return c.Metric == ref.Batch.Jobs[i].Spec.Prune.Metric }) {
+	if i < 0 {
 		return list
 	}
-	c := schema.Curve{Metric: ref.Batch.Jobs[i].Spec.Prune.Metric}
+	m := ref.Batch.Jobs[i].PruneMetric()
+	if m == nil || rule != "" && rule != m.Rule || slices.ContainsFunc(list, func(c schema.Curve) bool { return c.Metric == m.Name }) {
+		return list
+	}
+	c := schema.Curve{Metric: m.Name}
 	for _, p := range points {
 		c.Steps, c.Values = append(c.Steps, p.Step), append(c.Values, schema.Finite(p.Value))
 	}

@@ -17,6 +17,7 @@ type LogPosition struct {
 	Log  int      // number of the log that has the metric, from 1; 0 if none has it yet
 	At   [3]int64 // offset of the next byte in each log
 	Step float64  // step of the last point
+	Rule string   // Metric.Rule of the metric
 }
 
 // maxInMemory is the most points in memory before the curve drops the least informative ones.
@@ -27,6 +28,9 @@ const maxInMemory = 20_000
 // matches are counted. In a JSON log, points are the objects with a step. Only the first log that
 // has the metric counts. over means that the attempt has ended and its logs are final.
 func Points(m jobspec.Metric, logs []LogPart, at LogPosition, over bool) (state.Curve, LogPosition) {
+	if at.Rule != m.Rule { // a reload has changed it
+		at = LogPosition{Rule: m.Rule}
+	}
 	for i, p := range logs {
 		if at.Log > 0 && at.Log != i+1 || m.Log == nil && !p.JSON {
 			continue

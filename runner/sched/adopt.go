@@ -181,6 +181,14 @@ type Reloaded struct {
 
 func (ev Reloaded) on(c *Core) {
 	c.rereading = false
+	for _, a := range c.live.all {
+		if a.job >= 0 {
+			was := c.pointsRule(a.job)
+			if m := ev.Batch.Jobs[a.job].PruneMetric(); m == nil || m.Rule != was {
+				a.heard = nil // its log is read again
+			}
+		}
+	}
 	c.b, c.at, c.opts.Selected, c.opts.Forced = ev.Batch, ev.At, ev.Selected, ev.Forced
 	maps.Copy(c.evidence, ev.Evidence)
 	if c.pool != nil {

@@ -220,6 +220,9 @@ func (c *Core) record(file int, job int32, f state.Fact) {
 		if len(f.Points) == 0 {
 			f.Points = c.pruning.curves[job]
 		}
+		if len(f.Points) > 0 {
+			f.PointsRule = c.pointsRule(job)
+		}
 	}
 	c.do(Record{File: file, Job: int(job), Fact: f})
 	c.apply(file, f)

@@ -119,6 +119,7 @@ type Ended struct {
 	Metrics  map[string]any
 	Measured map[string]string // metrics that were read, with the rule for each
 	Points   []state.Point     // reported since the last ProgressSampled
+	Rule     string            // the rule that read them
 	LogTo    int64             // where its part of the log ends; 0 if unknown
 	Evidence Evidence          // if an earlier run started it: what the file system shows now
 	Warning  string            // for the summary; decides nothing

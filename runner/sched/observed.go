@@ -235,7 +235,7 @@ func (ev ProgressSampled) on(c *Core) {
 		if a == nil {
 			continue
 		}
-		c.recordReports(a, did.Points)
+		c.recordReports(a, did.Points, did.Rule)
 		s, every := c.stallOf(a)
 		said := a.watch.LastReport()
 		if every == 0 || (a.watch.Look(s, did, len(a.grant.UUIDs) > 0, c.now.Boot) == "") == (said == "") {

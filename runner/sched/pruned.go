@@ -28,6 +28,18 @@ func (c *Core) ruleOf(id int32) jobspec.Prune {
 	return c.spec(id).Prune
 }
 
+// pointsRule identifies the rule that reads the points of a job; "" if the job has none.
+func (c *Core) pointsRule(id int32) string {
+	if m := c.b.Jobs[id].PruneMetric(); c.ruleOf(id).Metric != "" && m != nil {
+		return m.Rule
+	}
+	return ""
+}
+
+// isCurrent reports whether prune may compare a job's points that a rule has read: the job file may
+// have named another metric since. Facts of earlier versions have no rule.
+func (c *Core) isCurrent(id int32, rule string) bool { return rule == "" || rule == c.pointsRule(id) }
+
 // initPruning finds the jobs that compete, and reads their reports in the ledger.
 func (c *Core) initPruning() {
 	c.pruning.groups, c.pruning.curves = map[int32]uint64{}, map[int32]state.Curve{}
@@ -37,7 +49,7 @@ func (c *Core) initPruning() {
 			continue
 		}
 		c.pruning.groups[id] = c.b.PruneGroup(i)
-		if r := c.last(id); r != nil && !c.jobs[i].anew {
+		if r := c.last(id); r != nil && !c.jobs[i].anew && c.isCurrent(id, r.PointsRule) {
 			c.report(id, r.Points)
 		}
 	}
@@ -46,7 +58,9 @@ func (c *Core) initPruning() {
 			if o.Start.Anew {
 				delete(c.pruning.curves, a.job)
 			}
-			c.report(a.job, o.Points)
+			if c.isCurrent(a.job, o.PointsRule) {
+				c.report(a.job, o.Points)
+			}
 		}
 	}
 }
@@ -67,19 +81,23 @@ func (c *Core) behind(a *attempt) string {
 	return prune.Why(c.ruleOf(a.job), c.pruning.curves[a.job], others)
 }
 
-// recordReports records an attempt's reports. Steps too close to the last recorded one wait.
-func (c *Core) recordReports(a *attempt, points state.Curve) {
+// recordReports records an attempt's reports, which a rule has read. Steps too close to the last recorded one wait.
+func (c *Core) recordReports(a *attempt, points state.Curve, rule string) {
 	o := c.h.Open[a.uniID]
-	if o == nil || c.ruleOf(a.job).Metric == "" || len(points) == 0 {
+	if o == nil || c.ruleOf(a.job).Metric == "" || len(points) == 0 || !c.isCurrent(a.job, rule) {
 		return
 	}
+	known := o.Points
+	if !c.isCurrent(a.job, o.PointsRule) {
+		known = nil
+	}
 	a.heard = a.heard.Add(points...)
-	if !slices.Equal(o.Points, o.Points.Add(a.heard...)) { // otherwise its log was read again
-		if last, p := o.Points.Last(), a.heard[len(a.heard)-1]; a.heard[0].Step > last && p.Step < last*(1+prune.StepShare) && p.Finite() {
+	if !slices.Equal(known, known.Add(a.heard...)) { // otherwise its log was read again
+		if last, p := known.Last(), a.heard[len(a.heard)-1]; a.heard[0].Step > last && p.Step < last*(1+prune.StepShare) && p.Finite() {
 			return
 		}
 		f := a.fact(state.KindPoints, c.now)
-		f.Points = a.heard
+		f.Points, f.PointsRule = a.heard, c.pointsRule(a.job)
 		c.record(a.file, a.job, f)
 	}
 	a.heard = nil
@@ -91,7 +109,9 @@ func (c *Core) heardLast(a *attempt, ev Ended, end state.Phase) {
 	if metric == "" {
 		return
 	}
-	c.report(a.job, a.heard.Add(ev.Points...))
+	if c.isCurrent(a.job, ev.Rule) {
+		c.report(a.job, a.heard.Add(ev.Points...))
+	}
 	if len(c.pruning.curves[a.job]) == 0 && !c.pruning.silent && !c.opts.NoPrune && end == state.Succeeded {
 		c.pruning.silent = true
 		c.do(Warn{Text: fmt.Sprintf("%s has no %s in its log, so prune never compared it (check its metrics)", a.name, metric)})

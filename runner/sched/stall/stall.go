@@ -43,6 +43,7 @@ type Work struct {
 	Output int64         // bytes; -1 if unknown
 	CPU    time.Duration // of all its processes; -1 if unknown
 	Points state.Curve   // points of its prune metric since the last time
+	Rule   string        // the rule that read them
 }
 
 // A Watch is the observed state of an attempt. The zero value has no observations.

@@ -243,7 +243,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 				}
 			}
 		}
-		if gpus != 0 && gpus != 1 && !strings.HasPrefix(strings.Join(c.Keys, ""), "gpus:") {
+		if gpus != 0 && gpus != 1 && !slices.ContainsFunc(c.Keys, func(key string) bool { return strings.HasPrefix(key, "gpus:") }) {
 			c.Keys = append(c.Keys, fmt.Sprintf("gpus: %d", max(gpus, 0)))
 		}
 		at := func(path string) string {

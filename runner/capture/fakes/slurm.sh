@@ -12,7 +12,8 @@ option() {
     --cpus-per-task | -c) cpus=$2 ;;
     --dependency | -d) after=$2 ;;
     --export) export=$2 ;;
-    --gpus | -G | --gres | --gpus-per-node | --gpus-per-task) gpus=${2##*:} ;;
+    --gpus | -G | --gpus-per-node | --gpus-per-task) gpus=${2##*:} ;;
+    --gres) for g in $(echo "$2" | tr , ' '); do case $g in gpu | gpu:*) gpus=${g##*:} ;; esac; done ;;
     --job-name | -J) name=$2 ;;
     --mem) mem=$2 ;;
     --parsable) parsable=1 ;;
@@ -47,10 +48,13 @@ if [ "$command" = sbatch ] && [ -z "$wrap" ]; then
 fi
 shift $skip
 
+nl='
+'
 asks=
-ask() { asks="$asks${asks:+
-}$1"; }
-case $gpus in *[!0-9]* | "" | 0 | 1) ;; *) ask "gpus: $gpus" ;; esac
+ask() { asks="$asks${asks:+$nl}$1"; }
+inherited=
+[ "$command" = sbatch ] || inherited=$GPURUN_CAPTURE_ASKS # a step has its job's resources, except for those that it sets
+case $gpus in *[!0-9]* | "") ;; 1) [ -z "$inherited" ] || ask "gpus: 1" ;; *) ask "gpus: $gpus" ;; esac
 mem=$(echo "$mem" | tr a-z A-Z | sed -n 's/B$//; s/[0-9]$/&M/; s/^[1-9][0-9]*[KMGT]$/memory: &iB/p')
 [ -z "$mem" ] || { ask "$mem"; ask "share: false"; } # whole GPUs
 case $cpus in *[!0-9]* | "" | 0) ;; *) ask "cpus: $cpus" ;; esac
@@ -58,6 +62,11 @@ minutes=$(echo "$time" | awk -F: '{ if (split($1, d, "-") > 1) print d[1] * 1440
 case $minutes in *[!0-9]* | "" | 0) ;; *) ask "timeout: ${minutes}m" ;; esac
 if [ "$command" != sbatch ]; then
   [ $# -gt 0 ] || set -- sh
+  own=$asks asks=
+  IFS=$nl
+  for key in $inherited; do case $nl$own in *"$nl${key%%:*}: "*) ;; *) ask "$key" ;; esac; done
+  for key in $own; do ask "$key"; done
+  unset IFS
   [ -z "$asks" ] || export GPURUN_CAPTURE_ASKS="$asks"
   exec "$@"
 fi

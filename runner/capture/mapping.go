@@ -35,7 +35,7 @@ var (
 	dockerFlag = source.Regexp(`^(?:-[ditqP]+|--(?:detach|interactive|tty|rm|init|privileged|read-only|no-healthcheck|oom-kill-disable|publish-all|quiet)|--.*=.*)$`)
 	gpuList    = source.Regexp(`^\d{1,2}(?:,\d{1,2})*$`)
 	// Variables that a shell, make or Slurm sets or drops by itself.
-	ownName = source.Regexp(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NV_GPU)$`)
+	ownName = source.Regexp(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NV_GPU)$`)
 )
 
 // renumber renumbers a list of GPUs from 0, and returns their number.

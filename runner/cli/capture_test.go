@@ -426,7 +426,7 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		"scheduler":   {"for s in 1 2 3; do echo python train.py --seed $s; done | simple_gpu_scheduler --gpus 0 1", 3, "matrix: {seed: 1..3}"},
 		"make -j":     {"printf 'all: 1 2 3;\\n%%:\\n\\tpython train.py --seed $@\\n' > M; make -s -j3 -f M 1 2 3", 3, "matrix: {seed: 1..3}"},
 		"GPU number":  {"for g in 0 1 2; do python train.py --device cuda:$g --seed $g & done; wait", 3, "--device cuda:0"},
-		"two GPUs":    {"CUDA_VISIBLE_DEVICES=4,5 python train.py", 1, "gpus: 2"},
+		"two GPUs":    {"export CUDA_DEVICE_ORDER=PCI_BUS_ID; CUDA_VISIBLE_DEVICES=4,5 python train.py", 1, "gpus: 2\n    run"},
 		"one per GPU": {"python -m torch.distributed.launch --nproc_per_node=4 train.py", 1, "gpus: 4"},
 		"processes":   {"accelerate launch --num_processes 2 train.py", 1, "gpus: 2"},
 		"docker":      {"for g in 0 1; do docker run --rm --gpus device=$g img python train.py --gpus 1 --seed $g & done; wait", 2, `run: 'docker run --rm --gpus "\"device=$CUDA_VISIBLE_DEVICES\"" img python train.py --gpus 1 --seed {seed}'`},

@@ -92,11 +92,25 @@ func container(words, env []string) (out []string, gpus int) {
 	return append(out, words[i:]...), gpus
 }
 
+// pins are options of launchers that replace CUDA_VISIBLE_DEVICES by the host's numbers. They are left
+// out, since without them, launchers use the job's GPUs.
+var pins = map[string][]string{"deepspeed": {"--include", "-i"}, "accelerate": {"--gpu_ids", "--gpu-ids"}}
+
 // argv returns a command's words with its GPUs renumbered from 0, as a job sees them, and their
 // number.
 func argv(words, env []string) (out []string, gpus int) {
 	words, gpus = container(words, env)
+	started := false // the options of the launched program may have the same names
 	for i := 0; i < len(words); i++ {
+		started = started || words[i] == "-m" || words[i] == "--module" || strings.HasSuffix(words[i], ".py")
+		if name, list, set := strings.Cut(words[i], "="); !started && slices.Contains(pins[words[0]], name) && list != "all" && (set || i+1 < len(words) && words[i+1] != "all") {
+			if !set {
+				i++
+				list = words[i]
+			}
+			_, gpus = renumber(list)
+			continue
+		}
 		w := cudaDevice().ReplaceAllString(words[i], "cuda:0")
 		if g := gpuOption().FindStringSubmatch(w); g != nil && gpuList().MatchString(g[1]) {
 			list := ""
@@ -106,10 +120,6 @@ func argv(words, env []string) (out []string, gpus int) {
 			w, gpus = renumber(w)
 		} else if g := processes().FindStringSubmatch(w); g != nil && (g[1][:2] == "np" || words[0] == "deepspeed" || words[0] == "accelerate") {
 			gpus, _ = strconv.Atoi(cmp.Or(g[2], words[min(i+1, len(words)-1)]))
-		} else if words[0] == "deepspeed" && w == "--include" && i+1 < len(words) {
-			i++
-			_, gpus = renumber(words[i])
-			continue
 		}
 		out = append(out, w)
 	}

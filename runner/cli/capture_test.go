@@ -429,6 +429,8 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		"two GPUs":    {"export CUDA_DEVICE_ORDER=PCI_BUS_ID; CUDA_VISIBLE_DEVICES=4,5 python train.py", 1, "gpus: 2\n    run"},
 		"one per GPU": {"python -m torch.distributed.launch --nproc_per_node=4 train.py", 1, "gpus: 4"},
 		"processes":   {"accelerate launch --num_processes 2 train.py", 1, "gpus: 2"},
+		"accelerate":  {"accelerate launch --gpu_ids 2,3 --gpu-ids=all train.py --gpu_ids 4,5", 1, "gpus: 2\n    run: accelerate launch --gpu-ids=all train.py --gpu_ids 0,1"},
+		"deepspeed":   {"deepspeed --include=localhost:4,5 train.py", 1, "gpus: 2\n    run: deepspeed train.py"},
 		"docker":      {"for g in 0 1; do docker run --rm --gpus device=$g img python train.py --gpus 1 --seed $g & done; wait", 2, `run: 'docker run --rm --gpus "\"device=$CUDA_VISIBLE_DEVICES\"" img python train.py --gpus 1 --seed {seed}'`},
 		"two devices": {`docker run -v "$PWD":/w --gpus '"device=2,3"' img python train.py`, 1, "gpus: 2"},
 		"visible":     {"docker run --gpus all -e CUDA_VISIBLE_DEVICES=2,3 -e A=b img python train.py", 1, `gpus "\"device=$CUDA_VISIBLE_DEVICES\"" -e A=b img`},
@@ -450,7 +452,7 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := launcherIn(t, l.text+"\n")
 			stub := fmt.Sprintf("#!/bin/sh\necho \"$PWD $*\" >> %s/started\n", dir)
-			for file, text := range map[string]string{"bin/python": stub, "bin/accelerate": stub, "bin/docker": stub, "bin/nvidia-docker": stub, "train.py": "", "eval.py": "", "plot.py": "", "sub/x": ""} {
+			for file, text := range map[string]string{"bin/python": stub, "bin/accelerate": stub, "bin/deepspeed": stub, "bin/docker": stub, "bin/nvidia-docker": stub, "train.py": "", "eval.py": "", "plot.py": "", "sub/x": ""} {
 				_ = os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o755)
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o755); err != nil {
 					t.Fatal(err)

@@ -64,33 +64,57 @@ var (
 	scriptName = source.Regexp(`\.(?:py|sh|bash|jl|R|pl|lua|rb|js)$`)
 	keyed      = source.Regexp(`^[+~]*[A-Za-z_][\w./@-]*=`)
 	option     = source.Regexp(`^-[^0-9.\s][^\s=]*`)
+	module     = source.Regexp(`^[A-Za-z_][\w.]*$`)
 	unnamable  = source.Regexp(`[^A-Za-z0-9._-]+`)
+	// Launchers, and Python modules that are, have options before the script that they run.
+	launcher = source.Regexp(`^(?:\S*/)?(?:docker|podman|nvidia-docker|singularity|apptainer|conda|mamba|micromamba|torchrun|accelerate|deepspeed|mpirun|mpiexec|horovodrun)$`)
+	launches = source.Regexp(`^(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch)$`)
 )
 
-// Program returns the first words of a command, up to the one that identifies the program.
+// Program returns the words of a command that identify its program: the first ones, up to a script
+// or module; of a launcher, only its name and the script's.
 func Program(cmd []Word) []Word {
-	for i := 1; i < len(cmd) && (i < 4 || strings.HasPrefix(path.Base(cmd[0].Text), "python")); i++ {
-		if prev := cmd[i-1].Text; scriptName().MatchString(cmd[i].Text) || prev == "-m" || prev == "--module" {
-			return cmd[:i+1]
+	at, launched := script(cmd)
+	if at > 0 && launched {
+		return []Word{cmd[0], cmd[at]}
+	}
+	return cmd[:min(at+1, len(cmd))]
+}
+
+// script returns the index of the script or module that a command runs, or 0, and whether a launcher
+// runs it.
+func script(cmd []Word) (at int, launched bool) {
+	if len(cmd) == 0 {
+		return 0, false
+	}
+	launched = launcher().MatchString(cmd[0].Text)
+	for i := 1; i < len(cmd) && (i < 4 || launched || strings.HasPrefix(path.Base(cmd[0].Text), "python")); i++ {
+		prev, w := cmd[i-1].Text, cmd[i].Text
+		isModule := (prev == "-m" || prev == "--module") && module().MatchString(w)
+		switch {
+		case isModule && launches().MatchString(w):
+			at, launched = i, true
+		case isModule || scriptName().MatchString(w):
+			return i, launched
 		}
 	}
-	return cmd[:min(1, len(cmd))]
+	return at, launched
 }
 
 // Script returns the name of a program, or of the script it runs.
 func Script(cmd []Word) string {
-	p := Program(cmd)
-	if len(p) == 0 {
+	if len(cmd) == 0 {
 		return ""
 	}
-	return path.Base(p[len(p)-1].Text)
+	at, _ := script(cmd)
+	return path.Base(cmd[at].Text)
 }
 
 // base returns a prefix for the names of a program's jobs. No taken name may be a prefix of it, or
 // begin with it.
 func base(cmd []Word, taken map[string]bool) string {
 	base := Script(cmd)
-	if p := Program(cmd); len(p) > 1 && p[len(p)-2].Text == "-m" {
+	if at, _ := script(cmd); at > 1 && cmd[at-1].Text == "-m" {
 		base = base[strings.LastIndexByte(base, '.')+1:]
 	}
 	base = strings.Trim(unnamable().ReplaceAllString(scriptName().ReplaceAllString(base, ""), "-"), "-.")
@@ -120,7 +144,11 @@ func (j *Job) cells() (list []cell) {
 	}
 	for _, cmd := range j.Run {
 		add(Word{}, "command", "")
-		program, hint := len(Program(cmd)), ""
+		at, launched := script(cmd)
+		program, hint := at+1, ""
+		if at > 3 && launched {
+			program = 1 // the launcher's options may differ
+		}
 		for i, w := range cmd {
 			opt, key := option().FindString(w.Text), keyed().FindString(w.Text)
 			switch {
@@ -231,6 +259,9 @@ func fold(jobs []Job, flags bool) (entries []Entry) {
 	byKind := map[string]*table{}
 	for i, row := range rows {
 		k := kinds(row) + strings.Join(jobs[i].Keys, "\x00")
+		for _, cmd := range jobs[i].Run {
+			k += fmt.Sprint("\x00", Program(cmd))
+		}
 		if jobs[i].Queue != "" {
 			k = fmt.Sprint(i)
 		}

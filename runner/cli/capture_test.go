@@ -431,6 +431,8 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		"processes":   {"accelerate launch --num_processes 2 train.py", 1, "gpus: 2"},
 		"accelerate":  {"accelerate launch --gpu_ids 2,3 --gpu-ids=all train.py --gpu_ids 4,5", 1, "gpus: 2\n    run: accelerate launch --gpu-ids=all train.py --gpu_ids 0,1"},
 		"deepspeed":   {"deepspeed --include=localhost:4,5 train.py", 1, "gpus: 2\n    run: deepspeed train.py"},
+		"in docker":   {"for s in 1 2; do docker run --rm --gpus device=$s img python train.py --seed $s & done; wait; docker run --rm --gpus device=0 img python eval.py --seed 3", 3, `needs: ["train-*"]`},
+		"distributed": {"for s in 1 2; do python -m torch.distributed.run --nproc_per_node=2 --rdzv_id=$s train.py --seed $s; done; python -m torch.distributed.run --nproc_per_node=2 --rdzv_id=3 eval.py --seed 3", 3, `needs: ["train-*"]`},
 		"docker":      {"for g in 0 1; do docker run --rm --gpus device=$g img python train.py --gpus 1 --seed $g & done; wait", 2, `run: 'docker run --rm --gpus "\"device=$CUDA_VISIBLE_DEVICES\"" img python train.py --gpus 1 --seed {seed}'`},
 		"two devices": {`docker run -v "$PWD":/w --gpus '"device=2,3"' img python train.py`, 1, "gpus: 2"},
 		"visible":     {"docker run --gpus all -e CUDA_VISIBLE_DEVICES=2,3 -e A=b img python train.py", 1, `gpus "\"device=$CUDA_VISIBLE_DEVICES\"" -e A=b img`},

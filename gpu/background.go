@@ -111,7 +111,7 @@ func (t *Turns) hasClaimed(w *Wish) bool {
 func (r *round) withoutBackground(w *Wish, a *WishRequest) []*device {
 	return r.p.filter(func(d *device) bool {
 		o, bare := r.dealt[d.position], d.without(inBackground, r.p.rules.Background)
-		return (o == nil || o == w || o.Background) && a.fits(&bare, w.UID, w.Run)
+		return (o == nil || o == w || o.Background) && r.p.closed(r.now, d) == "" && a.fits(&bare, w.UID, w.Run)
 	})
 }
 

@@ -216,7 +216,7 @@ func (f *hostCapacity) next(w *Wish) (o *Wish, a *WishRequest, insists bool) {
 			switch passed := f.now - o.seen - f.p.rules.Host.Patience; {
 			case !a.nonZero() || f.dealt[a] >= min(a.Jobs, dealtMost):
 			case memory && passed >= 0 && passed%max(2*f.p.rules.Host.Gather, 1) < f.p.rules.Host.Gather &&
-				a.RAM <= f.p.rules.Machine.RAM && (a.Min == 0 || f.t.suits(o, a)):
+				a.RAM <= f.p.rules.Machine.RAM && (a.Min == 0 || f.t.suits(f.now, o, a)):
 				return o, a, true
 			case !cores && !memory && f.has(o) >= (f.dealt[a]+1)*a.Min:
 				return o, a, false

@@ -64,7 +64,7 @@ func (t *Turns) gather(now time.Duration, claims []Claim) {
 			held := t.pool.claimedBy(func(c *Claim) bool { return c.UID == w.UID })
 			t.terms = append(t.terms, gatherTerm{uid: w.UID, began: now, until: now + max(t.pool.rules.Host.Gather, now-w.seen), had: held, short: now - t.Courtesy()})
 		}
-		t.termOf(w.UID).enough(now, t.Courtesy(), t.suits(w, &w.Requests[0]))
+		t.termOf(w.UID).enough(now, t.Courtesy(), t.suits(now, w, &w.Requests[0]))
 	}
 	for _, d := range t.pool.devs {
 		d.gathers = nil
@@ -96,15 +96,15 @@ func (t *Turns) gathers(now time.Duration, w *Wish) bool {
 
 // suits reports whether free devices, together with those held through gpurun, would satisfy a
 // request.
-func (t *Turns) suits(w *Wish, a *WishRequest) bool {
-	return a.Min > 0 && a.Room >= a.Min && len(t.pool.reach(w, a)) >= a.Min
+func (t *Turns) suits(now time.Duration, w *Wish, a *WishRequest) bool {
+	return a.Min > 0 && a.Room >= a.Min && len(t.pool.reach(now, w, a)) >= a.Min
 }
 
-// reach returns the devices that would suit a request if gpurun ran no jobs.
-func (p *Pool) reach(w *Wish, a *WishRequest) []*device {
+// reach returns the devices that would suit a request now if gpurun ran no jobs.
+func (p *Pool) reach(now time.Duration, w *Wish, a *WishRequest) []*device {
 	return p.filter(func(d *device) bool {
 		bare := d.without(func(*Claim) bool { return true }, true)
-		return a.fits(&bare, w.UID, w.Run)
+		return p.closed(now, d) == "" && a.fits(&bare, w.UID, w.Run)
 	})
 }
 
@@ -192,7 +192,7 @@ func (r *round) mayGather(begun bool) bool {
 		if w == &r.t.own {
 			return true
 		}
-		could := func(a WishRequest) bool { return r.t.suits(w, &a) }
+		could := func(a WishRequest) bool { return r.t.suits(r.now, w, &a) }
 		if (!begun || r.t.gathers(r.now, w)) && r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Requests, could) {
 			return false
 		}
@@ -238,7 +238,7 @@ func (t *Turns) Gather(now time.Duration, req Request, except []UUID) (g Gatheri
 	}
 	r, begun := t.newRound(now), its.lasts(now)
 	alone := !t.HasRivals() && !slices.ContainsFunc(t.pool.devs, func(d *device) bool { return len(d.claims) > 0 })
-	would := t.suits(w, &w.Requests[0])
+	would := t.suits(now, w, &w.Requests[0])
 	if begun {
 		would = its.enough(now, t.Courtesy(), would)
 	}
@@ -258,7 +258,7 @@ func (r *round) gathered(a *WishRequest, except []UUID) []UUID {
 	q.gathers = true
 	var devs []*device
 	rank := make([]int, len(r.p.devs))
-	for _, d := range r.p.reach(&r.t.own, a) {
+	for _, d := range r.p.reach(r.now, &r.t.own, a) {
 		switch {
 		case len(d.holds) > 0 || slices.Contains(except, d.UUID):
 			continue
@@ -279,7 +279,7 @@ func (r *round) gathered(a *WishRequest, except []UUID) []UUID {
 // complete returns the expected time at which this run has all devices it needs; zero if unknown.
 func (r *round) complete(a *WishRequest) time.Time {
 	var ends []time.Time
-	for _, d := range r.p.reach(&r.t.own, a) {
+	for _, d := range r.p.reach(r.now, &r.t.own, a) {
 		now, known := r.p.clock(r.now), true
 		at := now
 		later := func(t time.Time) {

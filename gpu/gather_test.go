@@ -67,6 +67,10 @@ func TestGatherTakesFreeDevicesWhenPatienceRunsOut(t *testing.T) {
 				}
 			})
 		}},
+		{name: "more than are open", k: 4, do: func(p *Pool) {
+			night, _ := ParseHours("20:00-08:00")
+			p.rules.Host.Hours = []DeviceHours{{Devices: []string{"3"}, Hours: night}}
+		}},
 		{name: "no other run holds devices", claims: func(*Pool) []Claim { return []Claim{} }},
 		{name: "not first in line", wishes: func(p *Pool) []Wish { return []Wish{wish(p, "carol", carol, 9, 1)} }},
 		{name: "first run in line can never start", want: "2 3", wishes: func(p *Pool) []Wish { return []Wish{wish(p, "carol", carol, 1, 9)} }},

@@ -248,7 +248,7 @@ func (r *round) serves(w *Wish, d *device) []*device {
 func (r *round) fits(w *Wish, a *WishRequest, d *device) bool {
 	if a.req == nil {
 		kept := d.mine || len(d.gathers) > 0 && !d.gatheredBy(w.Run)
-		return !d.offered && !kept && a.fits(d, w.UID, w.Run)
+		return !d.offered && !kept && r.p.closed(r.now, d) == "" && a.fits(d, w.UID, w.Run)
 	}
 	if len(d.holds) > 0 || !slices.Contains(a.UUIDs, d.UUID) {
 		return false

@@ -147,6 +147,13 @@ func TestNextFollowsTheQueue(t *testing.T) {
 			w.Requests[0].Memory = 40 * GiB
 			return []Wish{w, wish(p, "carol", carol, 1, 1)}
 		}},
+		{name: "closed by the host's hours", do: func(p *Pool) []Wish {
+			p.rules.Host.At = noon
+			night, _ := ParseHours("20:00-08:00")
+			p.rules.Host.Hours = []DeviceHours{{Devices: []string{"0"}, Hours: night}}
+			holdAll(p, "b", 1, 2)
+			return []Wish{wish(p, "bob", bob, 1, 1)}
+		}},
 		{name: "the run may not use the device", want: "me", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			w := wish(p, "bob", bob, 1, 1)

@@ -186,3 +186,8 @@ func (p *Pool) noteQuarantines(now time.Duration) {
 		})
 	}
 }
+
+// Sick returns the devices that this user has quarantined.
+func (p *Pool) Sick() []UUID {
+	return uuids(p.filter(func(d *device) bool { return d.quarantine != nil }))
+}

@@ -164,7 +164,7 @@ func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schem
 	}
 	me := host.CurrentUID()
 	if !slices.ContainsFunc(snap.Wishes, func(w gpu.Wish) bool { return w.UID == me && len(w.Requests) > 0 }) {
-		ask := pool.WishRequest(snap.At, req, 1, nil)
+		ask := pool.WishRequest(snap.At, req, 1, pool.Sick())
 		pool.Turns.SetWish(gpu.Wish{Run: hypothetical, UID: me, Since: time.Now(), Requests: []gpu.WishRequest{ask}})
 		defer pool.Turns.SetWish(gpu.Wish{})
 	}

@@ -20,31 +20,54 @@ const maxPreparing = 64
 
 // A firstInLine is the first ready job, in the last fill, that lacked some resource.
 type firstInLine struct {
-	id    int32         // -1 when there is none
-	first int32         // the job whose patience counts; same as id, except in fills that a limit cut short
-	since time.Duration // when it became first
+	id    int32                   // -1 when there is none
+	first int32                   // the job whose patience counts; same as id, except in fills that a limit cut short
+	since time.Duration           // when it became first
+	began map[int32]time.Duration // the same for each job that has been first and has not started since
 }
 
 var noneInLine = firstInLine{id: -1, first: -1}
 
+// wait makes a job the first in line. Its patience also counts while a job ahead of it, such as the
+// next one of a queue, is first for a moment.
 func (h *firstInLine) wait(id int32, now time.Duration) {
 	h.id = id
-	if h.first != id {
-		h.first, h.since = id, now
+	if h.first == id {
+		return
+	}
+	since, before := h.began[id]
+	if !before {
+		if h.began == nil {
+			h.began = map[int32]time.Duration{}
+		}
+		since, h.began[id] = now, now
+	}
+	h.first, h.since = id, since
+}
+
+// start forgets the patience of a job that starts.
+func (h *firstInLine) start(id int32) {
+	if delete(h.began, id); h.first == id {
+		h.first = -1
 	}
 }
 
 // waiter is the first job in line for a GPU.
 type waiter struct {
 	firstInLine
-	kept  []gpu.UUID    // GPUs that smaller jobs must leave to it
-	free  int           // how many of these it could use already
-	alone time.Duration // when it began to wait while this run holds no GPU; 0 if the run holds one
+	kept    []gpu.UUID    // GPUs that smaller jobs must leave to it, and to keptFor
+	keptFor int32         // the first in line or, if that is still patient, a job behind it that is not
+	free    int           // how many of these keptFor could use already
+	alone   time.Duration // when it began to wait while this run holds no GPU; 0 if the run holds one
 }
 
 // patienceOver reports whether other jobs must leave a resource to the first in line.
-func (c *Core) patienceOver(h *firstInLine) bool {
-	return h.id >= 0 && c.now.Boot-h.since >= c.b.Settings.Patience
+func (c *Core) patienceOver(h *firstInLine) bool { return h.id >= 0 && c.overtaken(h, h.id) }
+
+// overtaken reports whether the patience of a job that has been first in line is over.
+func (c *Core) overtaken(h *firstInLine, id int32) bool {
+	since, waits := h.began[id]
+	return waits && c.now.Boot-since >= c.b.Settings.Patience
 }
 
 // fill starts every ready job that there is room for, in order. The first job of each class of
@@ -55,7 +78,7 @@ func (c *Core) fill() {
 	}
 	c.refill = false
 	w := &c.waiter
-	w.id, w.kept, w.free, c.outOfSpace.id, c.squeezed, c.failed = -1, nil, 0, -1, false, c.failed[:0]
+	w.id, w.kept, w.keptFor, w.free, c.outOfSpace.id, c.squeezed, c.failed = -1, nil, -1, 0, -1, false, c.failed[:0]
 	c.gathering.IDs = nil
 	defer c.gather()
 	for _, h := range c.pools.heads {
@@ -110,6 +133,7 @@ func (c *Core) startJob(id int32) bool {
 	// cheap even if every job requests a different amount of memory.
 	vain := func(easier gpu.Request) bool { return cl.req.AtLeast(easier) }
 	if cl.gpus && slices.ContainsFunc(c.failed[:min(len(c.failed), 4)], vain) {
+		c.keepBehind(id)
 		return false
 	}
 	g, ok := c.pick(id)
@@ -122,9 +146,13 @@ func (c *Core) startJob(id int32) bool {
 		return false
 	}
 	c.failed = append(c.failed, cl.req)
-	if c.waiter.id < 0 {
+	if c.waiter.id >= 0 {
+		c.keepBehind(id)
+	} else {
 		c.waiter.wait(id, c.now.Boot)
-		c.keep(cl.req)
+		if c.waiter.keptFor = id; c.patienceOver(&c.waiter.firstInLine) {
+			c.keep(id)
+		}
 		if c.planGathering(cl.req); ok { // keep the GPUs found until they have been read
 			c.waiter.kept = append(c.waiter.kept, g.UUIDs...)
 			c.gathering.IDs = slices.DeleteFunc(c.gathering.IDs, func(id gpu.UUID) bool { return !c.gathering.has(id) })
@@ -192,17 +220,21 @@ func (c *Core) canRunElsewhere(id int32, ids []gpu.UUID) bool {
 	return n >= max(req.Min, 1)
 }
 
-// keep keeps GPUs for the waiter once its patience is over: all that it could use, if they would
-// suffice.
-func (c *Core) keep(req gpu.Request) {
-	w := &c.waiter
-	if !c.patienceOver(&w.firstInLine) {
-		return
+// keepBehind keeps GPUs for a job behind the first in line, if its patience is over and that of the
+// first is not. Otherwise smaller jobs would take them while, for example, the next job of a queue
+// waits for the GPU that the one before it has just left.
+func (c *Core) keepBehind(id int32) {
+	if w := &c.waiter; w.keptFor == w.id && c.overtaken(&w.firstInLine, id) && !c.patienceOver(&w.firstInLine) {
+		c.keep(id)
 	}
-	free, ours := c.pool.Candidates(c.now.Boot, req, c.unavailable(w.id))
+}
+
+// keep keeps GPUs for a job: all that it could use, if they would suffice.
+func (c *Core) keep(id int32) {
+	w, req := &c.waiter, c.jobs[id].class.req
+	free, ours := c.pool.Candidates(c.now.Boot, req, c.unavailable(id))
 	if len(free)+len(ours) >= req.Min {
-		w.kept = slices.Concat(free, ours)
-		w.free = len(free)
+		w.kept, w.keptFor, w.free = slices.Concat(w.kept, free, ours), id, len(free)
 	}
 }
 
@@ -229,8 +261,10 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	if cl.gpus && c.spec(id).Affinity {
 		prepare.Cores = c.pool.Cores(g)
 	}
-	if c.waiter.first == id {
-		c.waiter.first = -1
+	c.waiter.start(id)
+	c.outOfSpace.start(id)
+	for _, h := range c.pools.heads {
+		h.start(id)
 	}
 	c.set(id, preparing)
 	c.take(&attempt{
@@ -361,14 +395,20 @@ func (c *Core) unavailable(id int32) []gpu.UUID {
 	for _, m := range c.moves {
 		aside = append(aside, m.ids...)
 	}
-	if id != c.waiter.id {
-		aside = append(aside, c.forWaiter()...)
-	}
-	return aside
+	return append(aside, c.leftTo(id)...)
 }
 
-// forWaiter returns the GPUs that other jobs of this run must leave to the waiter.
-func (c *Core) forWaiter() []gpu.UUID { return slices.Concat(c.waiter.kept, c.gathering.IDs) }
+// leftTo returns the GPUs that a job must leave to the first in line, or to the job behind it that
+// others have overtaken for too long.
+func (c *Core) leftTo(id int32) []gpu.UUID {
+	switch id {
+	case c.waiter.id:
+		return nil
+	case c.waiter.keptFor:
+		return c.gathering.IDs
+	}
+	return slices.Concat(c.waiter.kept, c.gathering.IDs)
+}
 
 // wants describes what a request asks for, e.g. "needs 2 GPUs with 40 GiB each".
 func wants(r gpu.Request) string {

@@ -246,7 +246,7 @@ func (c *Core) next() (next *schema.Next, kept *string) {
 	default:
 		return nil, nil
 	}
-	if len(c.waiter.kept) > 0 && id == c.waiter.id {
+	if len(c.waiter.kept) > 0 && id == c.waiter.keptFor {
 		kept = schema.Known(fmt.Sprintf("kept for %s: %d of %d", c.name(id), c.waiter.free, c.request(id).Min))
 	}
 	return &schema.Next{Job: c.name(id), Text: w.Text}, kept
@@ -440,8 +440,11 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
 	case c.movesTo(v.UUID) != "":
 		job := c.movesTo(v.UUID)
 		return kept(job, "kept for "+job+", which is being resized")
-	case id != c.waiter.id && slices.Contains(c.forWaiter(), v.UUID) && v.OK:
+	case slices.Contains(c.leftTo(id), v.UUID) && v.OK:
 		job := c.name(c.waiter.id)
+		if !slices.Contains(c.gathering.IDs, v.UUID) {
+			job = c.name(c.waiter.keptFor)
+		}
 		return kept(job, "kept for "+job)
 	case slices.Contains(c.health.resting, v.UUID):
 		return noGPU{code: gpu.Quarantined, wait: schema.WaitGPUs, text: "several jobs in a row died on it; unused until one of them has run on another GPU"}

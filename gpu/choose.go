@@ -134,6 +134,24 @@ func (p *Pool) Candidates(now time.Duration, req Request, kept []UUID) (free, ou
 	return uuids(p.within(now, f)), uuids(o)
 }
 
+// SuitableAfter returns the devices, except those in kept, that req could use if this run's attempts
+// ended; nil if these would not suffice.
+func (p *Pool) SuitableAfter(now time.Duration, req Request, kept []UUID) []UUID {
+	c := p.clone()
+	for _, d := range c.devs {
+		for len(d.holds) > 0 {
+			d.leave(now, d.holds[0].attempt)
+		}
+		d.count(c.rules.UID)
+	}
+	free, ours := c.partition(now, &req, kept)
+	all := slices.Concat(free, ours)
+	if len(c.within(now, slices.Clone(all))) < req.Min {
+		return nil
+	}
+	return uuids(all)
+}
+
 // partition returns the devices that admit req, and those that only this run's own attempts
 // exclude, both without those in kept.
 func (p *Pool) partition(now time.Duration, req *Request, kept []UUID) (free, ours []*device) {

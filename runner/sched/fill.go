@@ -229,13 +229,22 @@ func (c *Core) keepBehind(id int32) {
 	}
 }
 
-// keep keeps GPUs for a job: all that it could use, if they would suffice.
+// keep keeps GPUs for a job: all that it could use, if they would suffice. If this run may not hold
+// enough of them, any other GPU that it takes delays the job, so it keeps all.
 func (c *Core) keep(id int32) {
-	w, req := &c.waiter, c.jobs[id].class.req
-	free, ours := c.pool.Candidates(c.now.Boot, req, c.unavailable(id))
-	if len(free)+len(ours) >= req.Min {
-		w.kept, w.keptFor, w.free = slices.Concat(w.kept, free, ours), id, len(free)
+	w, req, aside := &c.waiter, c.jobs[id].class.req, c.unavailable(id)
+	suitable := c.pool.SuitableAfter(c.now.Boot, req, aside)
+	if len(suitable) == 0 {
+		return
 	}
+	if !req.Share && c.pool.Room(c.now.Boot) < req.Min {
+		suitable = nil
+		for _, d := range c.pool.Devices() {
+			suitable = append(suitable, d.UUID)
+		}
+	}
+	free, _ := c.pool.Candidates(c.now.Boot, req, aside)
+	w.kept, w.keptFor, w.free = slices.Concat(w.kept, suitable), id, len(free)
 }
 
 // grant reserves a job's grant and prepares its start.

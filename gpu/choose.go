@@ -321,6 +321,17 @@ func (p *Pool) Possible(req Request) (string, bool) {
 	return needs + ", but this machine has only " + suitable(usable) + "; " + why, false
 }
 
+// EverPossible is like Possible, but ignores the host's rules, which may change while a run waits.
+func (p *Pool) EverPossible(req Request) (string, bool) {
+	if why, ok := p.Possible(req); ok || p.rules.Host.File == "" {
+		return why, ok
+	}
+	c := p.Fresh()
+	c.rules.Host = NoHostRules()
+	c.manage()
+	return c.Possible(req)
+}
+
 // nearness scores how close a refused device comes to the request. Devices that the job may use
 // rank first, then devices of its model, then the largest. Possible reports why the device with the
 // highest score is refused.

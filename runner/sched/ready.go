@@ -108,15 +108,16 @@ func (c *Core) classOf(id int32) *class {
 	cl := c.byNeed[n]
 	if cl == nil {
 		cl = &class{need: n, gpus: (n.req.Max > 0 || n.req.Min > 0) && !c.opts.Elsewhere}
-		cl.impossible = c.impossible(cl)
+		cl.impossible = c.impossible(cl, (*gpu.Pool).EverPossible)
 		c.classes = append(c.classes, cl)
 		c.byNeed[n] = cl
 	}
 	return cl
 }
 
-// impossible returns why a class can never start here, or "".
-func (c *Core) impossible(cl *class) string {
+// impossible returns why a class can never start here, or "". possible judges whether the pool could
+// ever satisfy its request.
+func (c *Core) impossible(cl *class, possible func(*gpu.Pool, gpu.Request) (string, bool)) string {
 	switch {
 	case c.opts.CPUs > 0 && cl.CPUs > c.opts.CPUs:
 		return fmt.Sprintf("needs %s, but this run has %d", state.Count(cl.CPUs, "core"), c.opts.CPUs)
@@ -132,7 +133,7 @@ func (c *Core) impossible(cl *class) string {
 	case c.pool == nil:
 		return "needs a GPU, but this machine has none"
 	}
-	why, _ := c.pool.Possible(cl.req)
+	why, _ := possible(c.pool, cl.req)
 	return why
 }
 

@@ -176,7 +176,15 @@ func (ev JobsChanged) on(c *Core) {
 func (c *Core) Unfit(s *jobspec.Spec) string {
 	cl := &class{need: need{s.Request, gpu.HostResources{CPUs: s.CPUs, RAM: s.Memory}, s.Pool}}
 	cl.gpus = s.Request.Max > 0 && !c.opts.Elsewhere
-	return c.impossible(cl)
+	return c.impossible(cl, (*gpu.Pool).Possible)
+}
+
+// Host returns the host rules as last observed; nil without GPUs.
+func (c *Core) Host() *gpu.HostRules {
+	if c.pool == nil {
+		return nil
+	}
+	return c.pool.Host()
 }
 
 // fillQueues puts the jobs of each queue in order.

@@ -27,7 +27,12 @@ func (r *Run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rule
 		}
 		return gpu.Rules{}, nil
 	}
-	rules, err := RulesOf(b.Settings, r.Prober.Devices(), r.Rules, r.sim())
+	host := r.Rules
+	host.HostRules = gpu.NoHostRules() // a job that they exclude for now waits, whatever the settings
+	if now := r.core.Host(); fresh != nil && now != nil {
+		host.HostRules = now // they may have changed since the run started
+	}
+	rules, err := RulesOf(b.Settings, r.Prober.Devices(), host, r.sim())
 	if err != nil {
 		return rules, err
 	}

@@ -135,15 +135,20 @@ func (c *Core) releasable(a *attempt) []gpu.ReleasableDevice {
 	return c.pool.Turns.Releasable(c.now.Boot, a.uniID, c.request(a.job), a.idle, declined)
 }
 
-// grows reports whether an attempt can have more GPUs now.
-func (c *Core) grows(a *attempt) bool {
-	most := c.spec(a.job).Request.Max
+// widest returns the most GPUs that an elastic job may have.
+func (c *Core) widest(id int32) int {
+	most := c.spec(id).Request.Max
 	if limit := c.pool.Host().MaxGPUsPerJob; limit >= 0 {
 		most = min(most, limit)
 	}
+	return most
+}
+
+// grows reports whether an attempt can have more GPUs now.
+func (c *Core) grows(a *attempt) bool {
 	up := func(percent int, r *jobspec.Resize) bool { return percent > r.Up }
 	// Its GPUs may have been busy in the same minute in which others were free.
-	if !c.loaded(a, max(a.began, c.now.Boot-c.steady()), up) || len(a.grant.UUIDs) >= most || c.waiter.id >= 0 || len(c.moves) > 0 {
+	if !c.loaded(a, max(a.began, c.now.Boot-c.steady()), up) || len(a.grant.UUIDs) >= c.widest(a.job) || c.waiter.id >= 0 || len(c.moves) > 0 {
 		a.spare, a.seen = nil, 0
 		return false
 	}
@@ -240,7 +245,7 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 		why = p.gifts[0].Turn.Why
 	} else if (a.grows || !a.pushed) && c.waiter.id < 0 { // an earlier run may have asked it to grow
 		spares := c.spares(a)
-		p.ids = append(p.ids, spares[:min(len(spares), c.spec(a.job).Request.Max-p.least)]...)
+		p.ids = append(p.ids, spares[:min(len(spares), max(0, c.widest(a.job)-p.least))]...)
 	}
 	f.Reason = join(fmt.Sprintf("from %s to %d", state.Count(had, "GPU"), len(p.ids)), why)
 	return p

@@ -372,6 +372,8 @@ func (s *scenario) rule(key, value string) {
 		h.Reserve = s.number(value)
 	case "max_gpus_per_user":
 		h.MaxGPUsPerUser = s.number(value)
+	case "max_gpus_per_job":
+		h.MaxGPUsPerJob = s.number(value)
 	case "patience":
 		h.Patience = s.duration(value)
 	case "max_timeout":

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -275,6 +276,15 @@ func (p *Pool) limit() int {
 	return p.bound(p.count(func(d *device) bool {
 		return d.managed && d.barred == "" && (len(d.holds) > 0 || q.refusal(answering, d) == nil && (d.free < 0 || d.free >= GiB))
 	}))
+}
+
+// Short returns why this run may hold some more devices but too few for req, or "".
+func (p *Pool) Short(req Request) string {
+	most, held := p.limit(), p.held()
+	if !p.limited() || req.Share || most <= held || most-held >= req.Min {
+		return ""
+	}
+	return fmt.Sprintf("this run holds %s, and min_gpus, max_gpus and reserve allow %d now", count(held), most)
 }
 
 func (p *Pool) bound(available int) int {

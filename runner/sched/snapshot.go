@@ -453,6 +453,10 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
 	}
 	no := noGPU{code: v.Code, wait: schema.WaitGPUs, user: v.User, text: v.Reason}
 	switch {
+	case v.OK:
+		if no.text = c.pool.Short(c.request(id)); no.text != "" {
+			no.code = gpu.Limit
+		}
 	case v.Host:
 		no.wait = schema.WaitHostRule
 	case v.Code == gpu.Unread:

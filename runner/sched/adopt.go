@@ -203,7 +203,9 @@ func (ev Reloaded) on(c *Core) {
 	c.graph = newGraph(c.b)
 	c.fillQueues()
 	c.remember()
+	paused := c.pausedNames()
 	c.judgeAgain(c.updateMembership())
+	c.pauseAgain(paused)
 	c.matchAttempts()
 	c.initPruning()
 	c.moves = slices.DeleteFunc(c.moves, func(m move) bool {
@@ -248,6 +250,28 @@ func (c *Core) updateMembership() (again []bool) {
 		}
 	}
 	return again
+}
+
+// pausedNames returns the names of the paused jobs that the reloaded files no longer have.
+func (c *Core) pausedNames() map[place]bool {
+	names := map[place]bool{}
+	for i := range c.jobs {
+		if c.jobs[i].paused && c.at[i] < 0 {
+			names[c.nameOf(int32(i))] = true
+		}
+	}
+	return names
+}
+
+// pauseAgain pauses the jobs of the reloaded files with these names. A job that now does something
+// else is a new one, but its user has paused it by its name.
+func (c *Core) pauseAgain(names map[place]bool) {
+	for i := range c.jobs {
+		if j := &c.jobs[i]; len(names) > 0 && !j.gone && !j.paused && j.phase == pending && names[c.nameOf(int32(i))] {
+			j.paused = true
+			c.pauses++
+		}
+	}
 }
 
 // join makes a job part of the run.

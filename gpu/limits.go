@@ -84,7 +84,7 @@ func (p *Pool) quota(now time.Duration) (left int, limitedBy string) {
 	if u.MaxGPUs < 0 {
 		return len(p.devs), ""
 	}
-	return u.MaxGPUs - p.Held(), u.LimitedBy
+	return u.MaxGPUs - p.Held() - p.passedOn(), u.LimitedBy
 }
 
 // overdrawn returns how this user exceeds the host rules because of a grant, which the pool already

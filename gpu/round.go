@@ -40,6 +40,7 @@ func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	}
 	add(&t.own)
 	for i := range t.others {
+		t.makeRoom(now, &t.others[i])
 		add(&t.others[i])
 	}
 	for _, d := range t.pool.devs {
@@ -49,6 +50,20 @@ func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 		r.await(w)
 	}
 	return r
+}
+
+// makeRoom lets the wish of another run of this user have the devices that this run has left, if the
+// user's limit does not allow it more.
+func (t *Turns) makeRoom(now time.Duration, w *Wish) {
+	u := t.pool.rules.Host.User(t.pool.rules.UID, t.pool.clock(now))
+	if w.UID != t.pool.rules.UID || u.MaxGPUs < 0 {
+		return
+	}
+	for i := range w.Requests {
+		if a := &w.Requests[i]; a.Most > 0 {
+			a.Room = max(0, min(a.Most, u.MaxGPUs-t.pool.Held()))
+		}
+	}
 }
 
 // await adds the devices that were dealt for a user's jobs, but not taken yet, to that user's load,

@@ -36,8 +36,9 @@ type WishRequest struct {
 	MaxUtil       int    `json:"max_util"`
 	Share         bool   `json:"share,omitempty"`
 	Others        Others `json:"others"`
-	Room          int    `json:"room"`  // how many more devices the run may hold
-	UUIDs         []UUID `json:"uuids"` // devices that could ever be suitable
+	Room          int    `json:"room"`           // how many more devices the run may hold
+	Most          int    `json:"most,omitempty"` // Room if this user's other runs held no devices, if that is more
+	UUIDs         []UUID `json:"uuids"`          // devices that could ever be suitable
 	HostResources        // needed besides devices; Min is 0 for jobs without devices
 
 	req *Request // the request of this run's jobs
@@ -54,6 +55,9 @@ func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UU
 		a.Min = 0
 		return a
 	}
+	if most := p.MostRoom(now); most > a.Room {
+		a.Most = most
+	}
 	q := p.query(now, &req)
 	a.UUIDs = uuids(p.filter(func(d *device) bool { return q.refusal(fixed, d) == nil && !slices.Contains(except, d.UUID) }))
 	return a
@@ -63,15 +67,30 @@ func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UU
 func (p *Pool) Size() int { return len(p.devs) }
 
 // Room returns how many more devices this run may hold by its own limits and the host's.
-func (p *Pool) Room(now time.Duration) int {
+func (p *Pool) Room(now time.Duration) int { return p.room(now, p.Held()+p.passedOn()) }
+
+// MostRoom is like Room, if this user's other runs held no devices.
+func (p *Pool) MostRoom(now time.Duration) int { return p.room(now, p.held()) }
+
+// room is like Room, if this user's runs hold that many devices.
+func (p *Pool) room(now time.Duration, held int) int {
 	room := len(p.devs)
 	if p.limited() {
 		room = p.limit() - p.held()
 	}
-	if left, limitedBy := p.quota(now); limitedBy != "" {
-		room = min(room, left)
+	if u := p.rules.Host.User(p.rules.UID, p.clock(now)); u.MaxGPUs >= 0 {
+		room = min(room, u.MaxGPUs-held)
 	}
 	return max(0, room)
+}
+
+// passedOn returns how many devices this run offers to other runs of its user that have not taken
+// them yet.
+func (p *Pool) passedOn() int {
+	return p.count(func(d *device) bool {
+		return d.to != "" && !p.userHolds(d) &&
+			slices.ContainsFunc(p.Turns.others, func(w Wish) bool { return w.Run == d.to && w.UID == p.rules.UID })
+	})
 }
 
 // wants returns how many devices the run could use for its wish.

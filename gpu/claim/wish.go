@@ -59,7 +59,8 @@ func parseWish(b []byte) (*wishContent, error) {
 		if len(a.UUIDs) > maxDevices {
 			return nil, fmt.Errorf("it names too many devices: %d", len(a.UUIDs))
 		}
-		a.Jobs, a.Min, a.Room = min(max(a.Jobs, 0), maxJobs), min(max(a.Min, 0), maxDevices), min(max(a.Room, 0), maxDevices)
+		a.Jobs, a.Min = min(max(a.Jobs, 0), maxJobs), min(max(a.Min, 0), maxDevices)
+		a.Room, a.Most = min(max(a.Room, 0), maxDevices), min(max(a.Most, 0), maxDevices)
 		a.HostResources = bounded(a.HostResources)
 		a.Memory, a.MaxUtil = min(max(a.Memory, 0), maxMemory), min(max(a.MaxUtil, 0), math.MaxInt8)
 	}

@@ -28,6 +28,7 @@ type wishing struct {
 type requests struct {
 	of   []askedFor
 	room int
+	most int // see gpu.WishRequest
 	host *gpu.HostRules
 	not  []gpu.UUID // GPUs that no job of this run uses now, which other runs would still offer
 	asks []gpu.WishRequest
@@ -184,7 +185,7 @@ func (c *Core) currentWish() gpu.Wish {
 
 // wishRequests returns the requests of the waiting jobs, in their order.
 func (c *Core) wishRequests() []gpu.WishRequest {
-	now := requests{room: c.pool.Room(c.now.Boot), host: c.pool.Host(), not: slices.Concat(c.excluded, c.health.resting, c.pool.Sick())}
+	now := requests{room: c.pool.Room(c.now.Boot), most: c.pool.MostRoom(c.now.Boot), host: c.pool.Host(), not: slices.Concat(c.excluded, c.health.resting, c.pool.Sick())}
 	for _, cl := range c.classes {
 		if id := c.firstOf(cl); id >= 0 && cl.impossible == "" && c.full(id) == nil && c.quota(id) == nil && (cl.gpus || c.space(id) != nil) {
 			now.of = append(now.of, askedFor{cl, min(len(cl.jobs), c.pool.Size())})
@@ -197,11 +198,11 @@ func (c *Core) wishRequests() []gpu.WishRequest {
 		return int(a.class.jobs[0].rank - b.class.jobs[0].rank)
 	})
 	now.of = now.of[:min(len(now.of), maxAsks)]
-	if was := &c.asked; slices.Equal(was.of, now.of) && was.room == now.room && was.host == now.host && slices.Equal(was.not, now.not) {
+	if was := &c.asked; slices.Equal(was.of, now.of) && was.room == now.room && was.most == now.most && was.host == now.host && slices.Equal(was.not, now.not) {
 		return was.asks
 	}
 	for _, f := range now.of {
-		if a := c.pool.WishRequest(c.now.Boot, f.class.req, f.jobs, now.not); a.Min == 0 || a.Room > 0 && len(a.UUIDs) > 0 {
+		if a := c.pool.WishRequest(c.now.Boot, f.class.req, f.jobs, now.not); a.Min == 0 || max(a.Room, a.Most) > 0 && len(a.UUIDs) > 0 {
 			a.HostResources = f.class.HostResources
 			now.asks = append(now.asks, a)
 		}

@@ -146,7 +146,7 @@ const wishInterval = 30 * time.Second
 
 // wishRequests returns the request to publish, or nil if limits forbid this user so many GPUs.
 func wishRequests(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu.WishRequest {
-	if a := pool.WishRequest(host.Boottime(), req, 1, pool.Sick()); a.Room >= a.Min && len(a.UUIDs) > 0 {
+	if a := pool.WishRequest(host.Boottime(), req, 1, pool.Sick()); max(a.Room, a.Most) >= a.Min && len(a.UUIDs) > 0 {
 		a.HostResources = need
 		return []gpu.WishRequest{a}
 	}

@@ -84,14 +84,17 @@ func (t *Turns) unstopped() []string {
 // order in which they must stop.
 func (r *round) call() (*Wish, []*device, []backgroundJob) {
 	for _, w := range r.order(nil) {
-		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 || r.t.hasClaimed(w) {
+		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.t.hasClaimed(w) {
 			continue
 		}
 		for i := range w.Requests {
 			a := &w.Requests[i]
-			devs := r.withoutBackground(w, a)
-			if a.Jobs <= 0 || a.Room < a.Min || len(devs) < a.Min {
+			devs, limited := r.withoutBackground(w, a), r.limited(w, a)
+			if a.Jobs <= 0 || !limited && (a.Room < a.Min || r.wants[slices.Index(r.wishes, w)] <= 0) || len(devs) < a.Min {
 				continue
+			}
+			if limited {
+				devs = slices.DeleteFunc(devs, func(d *device) bool { return !r.p.userHolds(d) })
 			}
 			if jobs := r.backgroundJobs(devs); len(jobs) > 0 {
 				return w, devs, jobs
@@ -99,6 +102,12 @@ func (r *round) call() (*Wish, []*device, []backgroundJob) {
 		}
 	}
 	return nil, nil, nil
+}
+
+// limited reports whether the owner's limit on this user's devices keeps another run of the user from
+// starting a request, and would not if one of the user's background jobs stopped.
+func (r *round) limited(w *Wish, a *WishRequest) bool {
+	return w.UID == r.p.rules.UID && a.Most >= a.Min && a.Min > 0 && a.Room == a.Min-1
 }
 
 // hasClaimed reports whether a run has claimed a device since it published its wish. Until that run

@@ -51,7 +51,8 @@ func (c *execCmd) Run(a *app) error {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "no command given", Hint: "try gpurun exec -- CMD, e.g. gpurun exec -- python train.py"}
 	}
 	c.Name = cmp.Or(c.Name, filepath.Base(argv[0]))
-	switch s, err := a.execSettings(); {
+	s, err := a.execSettings()
+	switch {
 	case err != nil:
 		return err
 	case s.Engine != "local":
@@ -62,6 +63,7 @@ func (c *execCmd) Run(a *app) error {
 	if err := c.fits(batches.Resources()); err != nil {
 		return err
 	}
+	c.inherit(&s)
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return session.CannotExecute(argv[0], err)

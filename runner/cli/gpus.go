@@ -16,6 +16,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/jobspec"
 	"gpurun/runner/batches"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
@@ -35,15 +36,15 @@ type gpusCmd struct {
 type needFlags struct {
 	GPUMemory memoryFlag  `name:"gpu-memory" short:"m" default:"8000MiB" placeholder:"SIZE" help:"Free memory required on each GPU; a bare number is MiB (default: ${default})."`
 	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"Use only GPUs whose utilization is at most PERCENT (default: ${default})."`
-	GPUIDs    string      `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs."`
+	GPUIDs    string      `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs (default: your config's)."`
 	Model     []string    `placeholder:"NAME" help:"Use only GPUs whose name contains NAME."`
-	Others    string      `enum:"allow,avoid" default:"allow" placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (default: ${default})."`
+	Others    string      `enum:",allow,avoid" default:"" placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (default: your config's)."`
 	Share     bool        `help:"Share a GPU with other jobs if its memory allows."`
 	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Choose among the GPUs that fit: ${enum} (default: ${default})."`
 }
 
 // defaultNeeds are the defaults of needFlags.
-var defaultNeeds = needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Others: string(gpu.OthersAllow), Pick: string(gpu.MostFree)}
+var defaultNeeds = needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Pick: string(gpu.MostFree)}
 
 func (gpusCmd) Help() string {
 	return `Reads each GPU once and checks it against your limits.
@@ -64,6 +65,11 @@ func (n *needFlags) request(c countFlag) gpu.Request {
 	return r
 }
 
+// inherit replaces flags that were not given by the user's own settings.
+func (n *needFlags) inherit(s *jobspec.Settings) {
+	n.GPUIDs, n.Others = cmp.Or(n.GPUIDs, strings.Join(s.GPUIDs, ",")), cmp.Or(n.Others, string(s.Others))
+}
+
 // rules returns the GPU rules given by the flags. The GPUs are read every poll, or once if poll is
 // 0. For atOnce, see gpu.Rules.
 func (n *needFlags) rules(poll time.Duration, atOnce bool) gpu.Rules {
@@ -74,8 +80,11 @@ func (n *needFlags) rules(poll time.Duration, atOnce bool) gpu.Rules {
 	return r
 }
 
-// pool returns a read-only pool of the devices that the flags and the environment allow.
-func (n *needFlags) pool(p probe.Prober, h session.HostRules, sim bool) (*gpu.Pool, error) {
+// pool returns a read-only pool of the devices that the flags, the user's settings and the environment
+// allow.
+func (n *needFlags) pool(a *app, p probe.Prober, h session.HostRules, sim bool) (*gpu.Pool, error) {
+	s, _ := a.execSettings() // runs report mistakes in them
+	n.inherit(&s)
 	rules, err := h.Rules(n.rules(0, true), p.Devices(), sim)
 	return gpu.NewPool(p.Devices(), rules), err
 }
@@ -90,7 +99,7 @@ func (c *gpusCmd) Run(a *app) error {
 
 func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
 	rules := session.HostRulesOf(p)
-	pool, err := c.pool(p, rules, c.Sim != "")
+	pool, err := c.pool(a, p, rules, c.Sim != "")
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,7 @@ func (h *hostReader) open(ctx context.Context) error {
 		return err
 	}
 	rules := session.HostRulesOf(p)
-	pool, err := h.gpusCommand().pool(p, rules, h.flags.Sim != "")
+	pool, err := h.gpusCommand().pool(h.app, p, rules, h.flags.Sim != "")
 	if h.failed = err; err != nil {
 		p.Close()
 		return err

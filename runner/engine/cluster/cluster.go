@@ -116,6 +116,7 @@ type submit struct {
 	dirs     []string // the folders of all attempts; nil until first needed
 	rows     []Row
 	there    bool // some task was in the last list
+	shown    bool // some task was in any list
 	gone     int  // consecutive complete lists without any of its tasks
 }
 

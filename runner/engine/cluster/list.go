@@ -54,7 +54,7 @@ func (c *Cluster) applyList(rows []Row, asked map[string]bool) {
 	for id, s := range c.submits {
 		s.there, s.shared = len(s.rows) > 0, s.open > 0 && s.isShared()
 		if s.there {
-			s.gone = 0
+			s.gone, s.shown = 0, true
 			if s.job == "" {
 				s.job = s.rows[0].Job // the answer to its submission was lost
 			}
@@ -111,9 +111,16 @@ func (c *Cluster) updateEntry(e *entry, asked bool) {
 		if e.missed++; e.missed == 1 {
 			e.missing = time.Now()
 		}
+		if e.submit.job != "" && !e.submit.shown && e.task == nil && e.record == nil && time.Since(e.missing) < listLag && !c.dialect.Traits(nil).Keeps {
+			e.missed = 1
+		}
 		c.unclear = c.unclear || e.missed < goneAfter
 	}
 }
+
+// listLag is how long lists may lack a submission that the cluster has accepted, because some sites
+// cache them. A cluster that forgets nothing has accounts, which may explain it sooner.
+const listLag = 30 * time.Second
 
 // suspend reports when the cluster suspends or resumes a running attempt.
 func (c *Cluster) suspend(e *entry, is bool) {

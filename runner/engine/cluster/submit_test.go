@@ -85,6 +85,42 @@ func TestTasksAreNotMissingBeforeALaterList(t *testing.T) {
 	}
 }
 
+type keeping struct {
+	Dialect
+	is bool
+}
+
+func (k keeping) Traits(map[string]string) Traits { return Traits{Keeps: k.is} }
+
+// Some sites cache lists, so one that lacks a new submission does not mean that it is gone. After
+// the first list with any of its tasks, or once a task has begun, lists count at once.
+func TestLaggingListsDoNotLoseSubmission(t *testing.T) {
+	for name, tt := range map[string]struct {
+		s     submit
+		task  *task
+		keeps bool
+		want  int
+	}{
+		"accepted, never listed":       {s: submit{job: "7"}, want: 1},
+		"listed before":                {s: submit{job: "7", shown: true}, want: 3},
+		"begun":                        {s: submit{job: "7"}, task: &task{}, want: 3},
+		"not known whether it reached": {want: 3},
+		"a cluster with accounts":      {s: submit{job: "7"}, keeps: true, want: 3},
+	} {
+		c, e := &Cluster{dialect: keeping{is: tt.keeps}}, &entry{submit: &tt.s, task: tt.task}
+		for range 3 {
+			c.updateEntry(e, true)
+		}
+		if e.missed != tt.want {
+			t.Errorf("%s: missing from %d lists, want %d", name, e.missed, tt.want)
+		}
+		e.missing = time.Now().Add(-listLag)
+		if c.updateEntry(e, true); e.missed < goneAfter {
+			t.Errorf("%s: still not gone after %v", name, listLag)
+		}
+	}
+}
+
 // The keeper of a suspended attempt may be suspended, too, so its silence counts from the last list
 // with that state. The time an attempt has been listed as running restarts when a list lacks it.
 func TestSuspendedKeeperIsNotDead(t *testing.T) {

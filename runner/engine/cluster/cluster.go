@@ -51,6 +51,7 @@ type Cluster struct {
 	most       int                // maximum size of the next array
 	again      time.Time          // earliest time of the next submission
 	refused    map[string]backoff // by the arguments of a submission
+	displaced  map[string]backoff // by job: its last attempt was preempted before it began
 	listing    bool
 	listed     time.Time            // when the last list was requested
 	unclear    bool                 // some attempt needs the next list soon
@@ -139,7 +140,7 @@ func open(dialect Dialect, c engine.Config) (*Cluster, error) {
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: engine.NewMailbox[func()](), out: engine.NewMailbox[engine.Event](),
 		live: map[string]*entry{}, cancels: cancellations{all: map[cancellation]bool{}}, submits: map[string]*submit{}, strayTasks: map[string]time.Time{}, small: map[string]gpu.Bytes{}, steering: steering{limits: limits{gpus: -1}},
-		refused: map[string]backoff{},
+		refused: map[string]backoff{}, displaced: map[string]backoff{},
 	}
 	cl.quota.most, _ = strconv.Atoi(c.Options["max_gpus_total"])
 	u, err := user.Current()

@@ -72,6 +72,7 @@ func (c *Cluster) read(e *entry) {
 
 // noteStart records how long an attempt took to begin.
 func (c *Cluster) noteStart(e *entry) {
+	delete(c.displaced, e.Job)
 	switch {
 	case !e.runs.IsZero():
 		c.slowest = max(c.slowest, time.Since(e.runs))
@@ -126,6 +127,9 @@ func (c *Cluster) judge(e *entry) {
 		fallthrough
 	case ends:
 		ended := v.outcome(s, c.dialect.Name(), time.Now())
+		if v.act == voids && ended.Displaced { // a scheduler may do so again at once, forever
+			c.displaced[e.Job] = c.displaced[e.Job].next()
+		}
 		if r := s.record; r != nil && r.Unfit > 0 {
 			node, _, _ := strings.Cut(claimedBy(e.Dir), " ")
 			c.small[node] = r.Unfit

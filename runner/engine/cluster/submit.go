@@ -99,14 +99,19 @@ func (c *Cluster) submitNext() {
 func (c *Cluster) next() (batch []*engine.Launch, args []string) {
 	slices.SortStableFunc(c.queue, func(a, b *engine.Launch) int { return cmp.Compare(a.Rank, b.Rank) })
 	for i, l := range c.queue {
-		if c.live[l.UniID].paused {
+		e := c.live[l.UniID]
+		if e.paused {
+			continue
+		}
+		if time.Now().Before(c.displaced[l.Job].until) {
+			c.emitQueued(e, engine.Queued{Reason: c.dialect.Name() + " preempted it before it began; gpurun will submit it again within a minute"})
 			continue
 		}
 		own, err := c.argsOf(l)
 		switch {
 		case batch == nil && err != nil:
 			c.queue = slices.Delete(c.queue, i, i+1)
-			c.end(c.live[l.UniID], &state.End{ExitCode: -1, At: time.Now(), Err: err.Error(), Refused: true})
+			c.end(e, &state.End{ExitCode: -1, At: time.Now(), Err: err.Error(), Refused: true})
 			return nil, nil
 		case batch == nil && time.Now().Before(c.refused[strings.Join(own, "\n")].until):
 			continue
@@ -286,10 +291,16 @@ func (c *Cluster) variable() string {
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// A backoff is the pause after a refused submission, longer each time.
+// A backoff is the pause after a refused submission or a preemption, longer each time.
 type backoff struct {
 	until time.Time
 	pause time.Duration
+}
+
+// next returns the backoff after one more refusal.
+func (b backoff) next() backoff {
+	pause := min(max(refusedPause, 2*b.pause), longestPause)
+	return backoff{time.Now().Add(pause), pause}
 }
 
 // Pauses after a temporary refusal.
@@ -344,8 +355,7 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refus
 
 // backOff delays submissions with the arguments of a batch that was temporarily refused.
 func (c *Cluster) backOff(batch []*engine.Launch, key string, refusal Refusal, text string) {
-	pause := min(max(refusedPause, 2*c.refused[key].pause), longestPause)
-	c.refused[key] = backoff{time.Now().Add(pause), pause}
+	c.refused[key] = c.refused[key].next()
 	if refusal == Unreachable {
 		c.outage.done("submit", errors.New(text))
 		return

@@ -260,3 +260,28 @@ func TestHangIsReportedOnce(t *testing.T) {
 		t.Errorf("reported %q, want %q", said, want)
 	}
 }
+
+// A scheduler may preempt a job before it begins, again and again, so it is submitted again after a
+// growing pause. The pause restarts once the job has begun.
+func TestJobPreemptedBeforeItBeganWaits(t *testing.T) {
+	c := &Cluster{dialect: plain{}, live: map[string]*entry{}, displaced: map[string]backoff{}, out: engine.NewMailbox[engine.Event]()}
+	for _, want := range []time.Duration{refusedPause, 2 * refusedPause, 4 * refusedPause, longestPause, longestPause} {
+		s, batch := prepared(t, 1)
+		s.job = "7"
+		e := &entry{Identity: batch[0].Identity, submit: s, row: Row{State: Preempted, Node: "n", Word: "PREEMPTED"}}
+		c.live[e.UniID] = e
+		if c.judge(e); c.live[e.UniID] != nil || c.displaced["j"].pause != want {
+			t.Errorf("pause %v, want %v", c.displaced["j"].pause, want)
+		}
+		c.live[e.UniID], c.queue, c.out = &entry{Identity: e.Identity}, batch, engine.NewMailbox[engine.Event]()
+		if again, _ := c.next(); len(again) > 0 {
+			t.Error("it is submitted again without a pause")
+		}
+		if said := c.out.Take(); len(said) != 1 || said[0].Queued == nil || !strings.Contains(said[0].Queued.Reason, "preempted") {
+			t.Errorf("reported %+v, want why it waits", said)
+		}
+	}
+	if c.noteStart(c.live["u0"]); c.displaced["j"].pause != 0 {
+		t.Errorf("after it has begun, the pause is %v, want 0", c.displaced["j"].pause)
+	}
+}

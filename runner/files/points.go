@@ -18,6 +18,7 @@ type LogPosition struct {
 	At   [3]int64 // offset of the next byte in each log
 	Step float64  // step of the last point
 	Rule string   // Metric.Rule of the metric
+	cut  [3]bool  // the log was truncated, so it has nothing of earlier attempts any more
 }
 
 // maxInMemory is the most points in memory before the curve drops the least informative ones.
@@ -50,8 +51,11 @@ func (at *LogPosition) read(m jobspec.Metric, i int, p LogPart, over bool) (poin
 		return nil
 	}
 	defer f.Close()
-	if at.At[i] = max(at.At[i], p.From); info.Size() < at.At[i] { // the log was truncated
-		at.At[i], at.Step = 0, 0
+	if !at.cut[i] {
+		at.At[i] = max(at.At[i], p.From)
+	}
+	if info.Size() < at.At[i] {
+		at.At[i], at.Step, at.cut[i] = 0, 0, true
 	}
 	lines := bufio.NewScanner(io.NewSectionReader(f, at.At[i], info.Size()-at.At[i]))
 	lines.Buffer(nil, 2*logLong)

@@ -73,6 +73,23 @@ func TestPointsDoNotDependOnReads(t *testing.T) {
 	}
 }
 
+// A job may truncate the log to which earlier attempts have written. Each of its points counts once.
+func TestPointsOfTruncatedLogCountOnce(t *testing.T) {
+	metric := jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`)}
+	path, log := filepath.Join(t.TempDir(), "log"), ""
+	var all state.Curve
+	var at LogPosition
+	for _, line := range []string{"acc=0.1\n", "acc=0.2\n", "", "acc=0.3\n", "acc=0.4\n"} {
+		log += line
+		write(t, path, log)
+		points, to := Points(metric, []LogPart{{Path: path, From: 20}}, at, false)
+		at, all = to, append(all, points...)
+	}
+	if want := pointsOf(1, 0.1, 2, 0.2, 3, 0.3, 4, 0.4); !reflect.DeepEqual(all, want) {
+		t.Errorf("got %v, want %v", all, want)
+	}
+}
+
 func TestPointsComeFromFirstLogWithMetric(t *testing.T) {
 	dir, metric := t.TempDir(), jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`)}
 	logs := []LogPart{{Path: filepath.Join(dir, "out"), From: 4}, {Path: filepath.Join(dir, "err")}}

@@ -16,10 +16,10 @@ import (
 // A lostRace error means that another run claimed a granted GPU first. The job has not failed.
 type lostRace struct{ error }
 
-// isOutOfSpace reports whether an error would hit every job: a full disk, or a state folder that
-// cannot be written.
+// isOutOfSpace reports whether an error would hit every job: a full disk, a limit on file size,
+// or a state folder that cannot be written.
 func isOutOfSpace(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) || errors.As(err, new(*engine.BrokenError)) ||
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) || errors.Is(err, unix.EROFS) || errors.As(err, new(*engine.BrokenError)) ||
 		errors.As(err, new(*disk.FolderError))
 }
 

@@ -48,9 +48,9 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 // ledgerFailure returns the failure for a run whose ledger could not be written.
 func ledgerFailure(res schema.Result, code int) *batches.Failure {
 	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix it and run gpurun again; finished jobs do not run twice"}
-	for _, full := range []error{unix.ENOSPC, unix.EDQUOT} {
+	for full, fix := range map[error]string{unix.ENOSPC: "free some space", unix.EDQUOT: "free some space", unix.EFBIG: "raise the limit on file size (ulimit -f)"} {
 		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // an error from another process has only its text
-			f.Hint = "free some space and run gpurun again; finished jobs do not run twice"
+			f.Hint = fix + " and run gpurun again; finished jobs do not run twice"
 		}
 	}
 	if !session.Finished(res.Final) {

@@ -34,9 +34,10 @@ func openLog(path string) (int, error) {
 	return fd, nil
 }
 
-// noRoom reports whether err means that a disk is full or read-only.
+// noRoom reports whether err means that a disk is full or read-only, or a limit on file size is
+// reached.
 func noRoom(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS)
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) || errors.Is(err, unix.EROFS)
 }
 
 // outputs are an attempt's descriptors; out and err may be the same.

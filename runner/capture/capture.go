@@ -177,8 +177,10 @@ var programs = strings.Fields("python python2 python3 python3.6 python3.7 python
 	"docker nvidia-docker podman apptainer singularity conda mamba micromamba wandb julia Rscript")
 
 var (
-	condaName  = source.Regexp(`^(?:conda|mamba|micromamba)$`) // its run command is recorded, but activate changes the launcher's shell
-	pythonName = source.Regexp(`^(?:python|pypy)[0-9.]*$`)
+	condaName = source.Regexp(`^(?:conda|mamba|micromamba)$`) // its run command is recorded, but activate changes the launcher's shell
+	// containerTool matches commands that make or manage images and containers, but run no program.
+	containerTool = source.Regexp(`^(?:\S*/)?(?:(?:docker|nvidia-docker|podman) (?:build|buildx|cp|image|images|info|inspect|kill|load|login|logout|logs|network|ps|pull|push|rm|rmi|stop|system|tag|version|volume|wait|--version|-v)|(?:apptainer|singularity) (?:build|cache|inspect|pull|push|version|--version))(?: |$)`)
+	pythonName    = source.Regexp(`^(?:python|pypy)[0-9.]*$`)
 	// launcherPython matches the arguments of Python calls that are part of the launcher: inline code,
 	// tools, and queries such as --version.
 	launcherPython = source.Regexp(`^(?:-[WX] \S+ |-\S+ )*(?:-[A-Za-z]{0,2}c(?: |$)|(?:-V|-h|--version|--help)(?: |$)|(?:-m |/\S*/)(?:pip3?|conda|mamba|venv|ensurepip|virtualenv|site|sysconfig|json\.tool|http\.server|compileall|zipfile|tarfile|base64|timeit|simple_hypersearch)(?: |$))`)

@@ -235,7 +235,9 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		}
 		if asks := engine.Variable(r.Env, "GPURUN_CAPTURE_ASKS"); asks != "" {
 			for _, key := range strings.Split(asks, "\n") {
-				if n, limits := strings.CutPrefix(key, "max_concurrent: "); !limits {
+				if model, is := strings.CutPrefix(key, "gpu_model: "); is { // Slurm's names are the site's own
+					note(&m.left, "commands ask Slurm for GPUs of type "+model+": skipped; set gpu_model")
+				} else if n, limits := strings.CutPrefix(key, "max_concurrent: "); !limits {
 					c.Keys = append(c.Keys, key)
 				} else if most, _ := strconv.Atoi(n); most > 0 {
 					limited++

@@ -12,8 +12,8 @@ option() {
     --cpus-per-task | -c) cpus=$2 ;;
     --dependency | -d) after=$2 ;;
     --export) export=$2 ;;
-    --gpus | -G | --gpus-per-node | --gpus-per-task) gpus=${2##*:} ;;
-    --gres) for g in $(echo "$2" | tr , ' '); do case $g in gpu | gpu:*) gpus=${g##*:} ;; esac; done ;;
+    --gpus | -G | --gpus-per-node | --gpus-per-task) devices "$2" ;;
+    --gres) for g in $(echo "$2" | tr , ' '); do case $g in gpu) devices 1 ;; gpu:*) devices "${g#gpu:}" ;; esac; done ;;
     --job-name | -J) name=$2 ;;
     --mem) mem=$2 ;;
     --parsable) parsable=1 ;;
@@ -21,6 +21,10 @@ option() {
     --time | -t) time=$2 ;;
     --wrap) wrap=$2 ;;
   esac
+}
+devices() { # 2, a100 or a100:2
+  gpus=${1##*:} model=${1%:*}
+  case $gpus in *[!0-9]*) gpus=1 model=$1 ;; "$1") model= ;; esac
 }
 options() { # sets left to the number of words after the options
   while [ $# -gt 0 ]; do
@@ -36,7 +40,7 @@ options() { # sets left to the number of words after the options
   done
   left=$#
 }
-array= dir=. cpus= after= export= gpus= name= mem= parsable= time= wait= wrap=
+array= dir=. cpus= after= export= gpus= model= name= mem= parsable= time= wait= wrap=
 options "$@"
 skip=$(($# - left))
 if [ "$command" = sbatch ] && [ -z "$wrap" ]; then
@@ -55,6 +59,7 @@ ask() { asks="$asks${asks:+$nl}$1"; }
 inherited=
 [ "$command" = sbatch ] || inherited=$GPURUN_CAPTURE_ASKS # a step has its job's resources, except for those that it sets
 case $gpus in *[!0-9]* | "") ;; 1) [ -z "$inherited" ] || ask "gpus: 1" ;; *) ask "gpus: $gpus" ;; esac
+[ -z "$model" ] || ask "gpu_model: $model"
 mem=$(echo "$mem" | tr a-z A-Z | sed -n 's/B$//; s/[0-9]$/&M/; s/^[1-9][0-9]*[KMGT]$/memory: &iB/p')
 [ -z "$mem" ] || { ask "$mem"; ask "share: false"; } # whole GPUs
 case $cpus in *[!0-9]* | "" | 0) ;; *) ask "cpus: $cpus" ;; esac

@@ -17,9 +17,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"gpurun/jobspec/source"
 )
@@ -49,6 +51,23 @@ type Record struct {
 	Dir                   string
 	Stdin, Stdout, Stderr string // files; "" for the launcher's own
 	Began, Ended          int    // see fold.Command
+}
+
+// bad returns the first text of a command that is not UTF-8, in ASCII, or "".
+func (r *Record) bad() string {
+	for _, list := range [][]string{r.Argv, {r.Dir, r.Stdin, r.Stdout, r.Stderr}} {
+		for _, s := range list {
+			if !utf8.ValidString(s) {
+				return strconv.QuoteToASCII(s)
+			}
+		}
+	}
+	for _, kv := range r.Env {
+		if name, _, _ := strings.Cut(kv, "="); !utf8.ValidString(kv) {
+			return "the variable " + strconv.QuoteToASCII(name) // its value may be a secret
+		}
+	}
+	return ""
 }
 
 // A Report is the result of a capture.
@@ -81,9 +100,16 @@ var Limit, Most = time.Minute, 300
 
 const maxEscaped = 20
 
+const notText = "a job file cannot have text that is not UTF-8: "
+
 // Run runs the programs of a config and returns what they started. If an interpreter starts without
 // a recorder, Run starts over with one in its place.
 func Run(c *Config) (*Report, error) {
+	for i := range c.Programs {
+		if bad := c.Programs[i].bad(); bad != "" {
+			return nil, errors.New(notText + bad)
+		}
+	}
 	for {
 		r, err := run(*c)
 		if err != nil || r.Escaped == "" || slices.Contains(c.Escaped, r.Escaped) || len(c.Escaped) == maxEscaped {

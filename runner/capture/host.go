@@ -176,6 +176,9 @@ func (h *host) watch(pid int) {
 
 func (h *host) handle(x *held) {
 	switch argv := x.Record.Argv; {
+	case x.Bad != "" && (x.Op != "command" || !h.real(x)):
+		h.report.Stopped = "stopped: " + notText + x.Bad
+		x.conn.Close()
 	case x.Op == "sleep" && !h.Proof:
 		x.until = h.clock + max(0, x.Seconds)
 		h.sleeps = append(h.sleeps, x)

@@ -28,6 +28,7 @@ type message struct {
 	Channel string // of tmux wait-for
 	Text    string // answer: output of a terminal's command
 	Status  int    // answer: its exit status
+	Bad     string // text of the command that is not UTF-8, which JSON would change; or ""
 }
 
 // IsRecorder reports whether this process stands in for another program: a host exists, and the name is
@@ -74,7 +75,8 @@ func Recorder(argv []string) int {
 
 // own returns a message about this process, as if it were argv.
 func own(op string, argv []string) message {
-	return message{Op: op, PID: os.Getpid(), Record: Record{Argv: argv, Env: os.Environ(), Dir: link("/proc/self/cwd"), Stdin: link("/proc/self/fd/0"), Stdout: link("/proc/self/fd/1"), Stderr: link("/proc/self/fd/2")}}
+	r := Record{Argv: argv, Env: os.Environ(), Dir: link("/proc/self/cwd"), Stdin: link("/proc/self/fd/0"), Stdout: link("/proc/self/fd/1"), Stderr: link("/proc/self/fd/2")}
+	return message{Op: op, PID: os.Getpid(), Record: r, Bad: r.bad()}
 }
 
 // runs replaces this process with a program. If real is set, the recorder covers that program.

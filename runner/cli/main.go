@@ -71,7 +71,7 @@ type app struct {
 	input    []byte            // standard input, once read as a list of commands
 	json     bool              // print errors as JSON
 	stream   io.Writer         // destination of events if standard output is for them, or nil
-	allFiles bool              // jobs may belong to any file of the run, since a page shows them all
+	allFiles bool              // jobs may belong to any file of the run, since File names the whole batch of a page
 }
 
 func newApp() *app {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -198,8 +199,8 @@ type webBatch struct {
 }
 
 // Do performs a client's request for the batch like the command line would.
-func (m *webBatch) Do(request any) ([]string, error) {
-	b := batchFlag{File: m.File}
+func (m *webBatch) Do(file string, request any) ([]string, error) {
+	b := batchFlag{File: cmp.Or(file, m.File)}
 	var run func(*app) error
 	named := true // for requests that need jobs, whether any are given
 	switch r := request.(type) {
@@ -228,7 +229,7 @@ func (m *webBatch) Do(request any) ([]string, error) {
 	if !named {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "jobs: name at least one, or use a glob"}
 	}
-	return m.verb(run)
+	return m.verb(file == "", run)
 }
 
 // onlyOurs returns nil if the batch's files belong to this user alone, or else why not.
@@ -255,11 +256,11 @@ func (a *app) within(stateDir string, out io.Writer) *app {
 	return its
 }
 
-// verb runs a command and returns its messages.
-func (m *webBatch) verb(run func(*app) error) (said []string, err error) {
+// verb runs a command and returns its messages. With all, the jobs may belong to any file of the run.
+func (m *webBatch) verb(all bool, run func(*app) error) (said []string, err error) {
 	var out bytes.Buffer
 	its := m.app.within(m.StateDir, &out)
-	its.allFiles = true
+	its.allFiles = all
 	err = run(its)
 	for line := range strings.Lines(out.String()) {
 		said = append(said, strings.TrimRight(line, "\n"))
@@ -363,5 +364,5 @@ func (s *webSource) Add(b web.Batch, command []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.verb((&addCmd{File: file, Command: command}).Run)
+	return m.verb(true, (&addCmd{File: file, Command: command}).Run)
 }

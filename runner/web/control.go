@@ -3,21 +3,25 @@ package web
 import (
 	"net/http"
 	"reflect"
+	"slices"
 
 	"gpurun/state/schema"
 )
 
-// Requests that change a batch, one for each verb of the command line. Jobs are names or globs.
+// Requests that change a batch, one for each verb of the command line. Jobs are names or globs, and
+// File limits them to one of the batch's job files, because each may have a job of the same name.
 type (
 	// Stop stops the given jobs, or the whole run if none are given, or gives back a GPU, or drains
 	// the run.
 	Stop struct {
 		Jobs  []string `json:"jobs"`
+		File  string   `json:"file"`
 		GPU   *int     `json:"gpu"`
 		Drain bool     `json:"drain"`
 	}
 	onJobs struct {
 		Jobs []string `json:"jobs"`
+		File string   `json:"file"`
 	}
 	// Retry restarts failed jobs.
 	Retry onJobs
@@ -30,12 +34,14 @@ type (
 	// Done records jobs as done.
 	Done struct {
 		Jobs           []string `json:"jobs"`
+		File           string   `json:"file"`
 		WithoutOutputs bool     `json:"without_outputs"`
 	}
 	// Set changes settings of the run, or keys of the given jobs.
 	Set struct {
 		Set  map[string]string `json:"set"`
 		Jobs []string          `json:"jobs"`
+		File string            `json:"file"`
 	}
 	// Reload makes the run read its files again.
 	Reload struct{}
@@ -88,6 +94,13 @@ func (c *call) do() (any, error) {
 	}
 	var said []string
 	var err error
+	file := ""
+	if f := body.Elem().FieldByName("File"); f.IsValid() {
+		file = f.String()
+	}
+	if file != "" && body.Elem().FieldByName("Jobs").IsNil() { // it must not stop the other files' jobs
+		return nil, badRequest("file: it limits jobs, but there are none", "name jobs, or use a glob")
+	}
 	request := body.Elem().Interface()
 	if start, is := request.(Start); is {
 		said, err = c.server.Source.Start(start)
@@ -98,12 +111,27 @@ func (c *call) do() (any, error) {
 		}
 		if add, is := request.(Add); is {
 			said, err = c.server.Source.Add(f.batch, add.Command)
-		} else {
-			said, err = f.batch.Do(request)
+		} else if file, err = f.jobFile(file); err == nil {
+			said, err = f.batch.Do(file, request)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return schema.Answer{Head: now(), Said: schema.List(said)}, nil
+}
+
+// jobFile returns file if it is one of the batch's job files, or "".
+func (f *feed) jobFile(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	v, err := f.batch.Look()
+	if err != nil {
+		return "", err
+	}
+	if !slices.ContainsFunc(v.Status.Batch.Files, func(of schema.File) bool { return of.Path == file }) {
+		return "", badRequest("file: not a job file of this batch", "use a path in batch.files")
+	}
+	return file, nil
 }

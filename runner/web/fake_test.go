@@ -166,7 +166,7 @@ func (f *fake) Curves(uniID string) ([]schema.Curve, error) {
 	return []schema.Curve{{Metric: "loss", Steps: []float64{1, 2}, Values: []*float64{schema.Known(0.5), nil}}}, nil
 }
 
-func (f *fake) Do(request any) ([]string, error) {
+func (f *fake) Do(_ string, request any) ([]string, error) {
 	f.note("%T %v", request, request)
 	return []string{"done"}, nil
 }

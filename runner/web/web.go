@@ -56,9 +56,10 @@ type Batch interface {
 	Log(uniID string) (schema.LogPart, error)
 	// Curves reads the metrics that an attempt reported by step.
 	Curves(uniID string) ([]schema.Curve, error)
-	// Do performs a request such as Stop or Retry, and returns messages about its effect. It is
-	// only called if Config.Allow permits Control.
-	Do(request any) (said []string, err error)
+	// Do performs a request such as Stop or Retry, and returns messages about its effect. file
+	// limits jobs to one of the batch's job files, unless "". It is only called if Config.Allow
+	// permits Control.
+	Do(file string, request any) (said []string, err error)
 }
 
 // A Right is what a token or a server permits.

@@ -35,7 +35,7 @@ before(async () => {
 });
 after(async () => {
   await browser?.close();
-  await home.end('jobs.yaml');
+  await home.end('jobs.yaml', 'a.yaml');
   rmSync(driver, { recursive: true, force: true });
 });
 
@@ -126,6 +126,22 @@ test('the list shows the state of a run', async () => {
   await says('paused');
   home.gpurun('resume');
   await says('waiting');
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('stopping a job leaves the job of the same name in another file alone', async () => {
+  for (const file of ['a.yaml', 'b.yaml']) home.write(file, 'jobs:\n  - {name: long, gpus: 0, run: "until [ -e go ]; do sleep 0.05; done"}\n');
+  home.gpurun('run', '-d', 'a.yaml', 'b.yaml');
+  const { id: both } = await until(async () => (await home.api('/batches')).batches.find((b) => b.files.length === 2), 'the list has the run');
+  const long = async () => (await home.api(`/batches/${both}/jobs`)).jobs;
+  await until(async () => (await long()).every((j) => j.state === 'running'), 'both jobs run');
+  const [one, other] = await long();
+  const { page, faults } = await visit(`#/batch/${both}/job/${other.id}`);
+  await click(page, 'Stop', '.title');
+  await click(page, 'Stop', 'dialog');
+  await until(async () => (await long())[other.index].state === 'cancelled', 'the job is stopped');
+  assert.equal((await long())[one.index].state, 'running');
   assert.deepEqual(faults, []);
   await page.close();
 });

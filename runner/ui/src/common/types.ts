@@ -234,6 +234,7 @@ export interface Document {
   warnings: (string)[];
 }
 export interface Done {
+  file?: string;
   jobs?: (string)[];
   without_outputs?: boolean;
 }
@@ -242,6 +243,7 @@ export interface File {
   path: string;
 }
 export interface Forget {
+  file?: string;
   jobs?: (string)[];
 }
 export interface GPU {
@@ -418,6 +420,7 @@ export interface PastGPU {
   uuid: string;
 }
 export interface Pause {
+  file?: string;
   jobs?: (string)[];
 }
 export interface Plan {
@@ -566,9 +569,11 @@ export interface ReportJob {
   wait: Wait | null;
 }
 export interface Resume {
+  file?: string;
   jobs?: (string)[];
 }
 export interface Retry {
+  file?: string;
   jobs?: (string)[];
 }
 export interface Run {
@@ -623,6 +628,7 @@ export interface Session {
   version: string;
 }
 export interface Set {
+  file?: string;
   jobs?: (string)[];
   set?: Record<string, string>;
 }
@@ -639,6 +645,7 @@ export interface Start {
 }
 export interface Stop {
   drain?: boolean;
+  file?: string;
   gpu?: number | null;
   jobs?: (string)[];
 }

@@ -52,6 +52,7 @@ export interface Verb {
   command?: string[]; // arguments of gpurun
   path?: string; // path of the request; undefined if the server is read-only
   body?: object;
+  others?: Pick<Verb, 'command' | 'body'>[]; // the same for jobs of other files, whose names may be equal
   force?: [string, object]; // question to ask after a refusal, and the body that overrides it
   loss?: string; // what it ends; needs a second click
   danger?: boolean;
@@ -59,15 +60,20 @@ export interface Verb {
   open?: () => void; // opens a dialog
 }
 
-function copied(command: string[]) {
-  const text = ['gpurun', ...command].map(quote).join(' ');
+const parts = (v: Verb) => [v, ...v.others ?? []];
+const written = (commands: string[][]) => commands.map((c) => ['gpurun', ...c].map(quote).join(' ')).join('; ');
+
+function copied(...commands: string[][]) {
+  const text = written(commands);
   void copy(text).then(() => tell(`Copied: ${text}`), () => tell(text));
 }
 
 const perform = (v: Verb) => {
   const run = async () => {
-    const refused = await act(v.path!, v.body ?? {});
-    if (refused?.status === 409 && v.force) ask(v.force[0], refused.message, v.word, () => void act(v.path!, { ...v.body, ...v.force![1] }));
+    for (const { body } of parts(v)) {
+      const refused = await act(v.path!, body ?? {});
+      if (refused?.status === 409 && v.force) ask(v.force[0], refused.message, v.word, () => void act(v.path!, { ...body, ...v.force![1] }));
+    }
   };
   v.loss ? ask(`${v.word.replace(/ …$/, '')}?`, v.loss, v.word, () => void run()) : void run();
 };
@@ -84,7 +90,7 @@ export function Verbs({ verbs, small, label }: { verbs: Verb[]; small?: boolean;
       {verbs.map((v) => {
         if (v.href) return <a key={v.word} class={cls(v)} href={v.href} title={v.title}>{v.word}</a>;
         const copies = !v.open && (copying || !v.path);
-        return <button key={v.word} class={cls(v)} title={copies ? `Copy: gpurun ${v.command!.map(quote).join(' ')}` : v.title} onClick={() => v.open ? v.open() : copies ? copied(v.command!) : perform(v)}>{v.word}{copies && <Sheets />}</button>;
+        return <button key={v.word} class={cls(v)} title={copies ? `Copy: ${written(parts(v).map((p) => p.command!))}` : v.title} onClick={() => v.open ? v.open() : copies ? copied(...parts(v).map((p) => p.command!)) : perform(v)}>{v.word}{copies && <Sheets />}</button>;
       })}
       {verbs.some((v) => v.path) && <button class={`button ${small ? 'small' : ''}`} aria-pressed={copying} aria-label="Copy as commands" title="Copy these actions as commands" onClick={() => copy(!copying)}><Sheets /></button>}
     </div>
@@ -92,7 +98,7 @@ export function Verbs({ verbs, small, label }: { verbs: Verb[]; small?: boolean;
   return menu && verbs.length > 1 ? <details class="menu"><summary class="button">Actions</summary>{buttons}</details> : buttons;
 }
 
-type Target = Pick<JobRow, 'name' | 'state' | 'wait'> & Partial<Pick<JobRow, 'gpus' | 'started' | 'ended'>>;
+type Target = Pick<JobRow, 'file' | 'name' | 'state' | 'wait'> & Partial<Pick<JobRow, 'gpus' | 'started' | 'ended'>>;
 
 /** "Ends 6 jobs, losing 0.1 GPU hours." */
 export function lossOf(jobs: Target[]): string {
@@ -105,20 +111,23 @@ function gpuHours(jobs: Target[]): string {
   return ms < 360_000 ? count(Math.round(ms / 60_000), 'GPU minute') : `${(ms / 3_600_000).toFixed(1)} GPU hours`;
 }
 
-const fileOf = (s: Summary | null) => s?.batch.files[0]?.path ?? 'FILE';
+const fileOf = (s: Summary | null, index = 0) => s?.batch.files[index]?.path ?? 'FILE';
 
 /** The actions that apply to some jobs of a batch now. */
 export function verbsFor(batch: string, summary: Summary | null, jobs: Target[]): Verb[] {
   if (!jobs.length) return [];
-  const alive = summary?.run?.alive ?? false, file = fileOf(summary), many = jobs.length > 1;
+  const alive = summary?.run?.alive ?? false, many = jobs.length > 1;
   const is = (...states: string[]) => jobs.filter((j) => states.includes(j.state));
   const verbs: Verb[] = [];
-  const add = (word: string, title: string, verb: string, list: Target[], more: Partial<Verb> = {}) => {
+  const add = (word: string, title: string, verb: string, list: Target[], more: Partial<Verb> = {}, words = (names: string[]) => [verb, ...names]) => {
     if (!list.length) return;
-    const names = list.map((j) => j.name);
+    const [first, ...others] = [...new Set(list.map((j) => j.file))].map((f) => {
+      const names = list.filter((j) => j.file === f).map((j) => j.name), file = fileOf(summary, f);
+      return { command: [...words(names), '--file', file], body: { jobs: names, ...(summary && summary.batch.files.length > 1 && { file }), ...more.body } };
+    });
     verbs.push({
-      word, title, command: [verb, ...names, '--file', file], path: may('control') ? `/batches/${encodeURIComponent(batch)}/${verb}` : undefined,
-      loss: many ? `${word} ${count(list.length, 'job')}: no work is lost.` : undefined, ...more, body: { jobs: names, ...more.body },
+      word, title, path: may('control') ? `/batches/${encodeURIComponent(batch)}/${verb}` : undefined,
+      loss: many ? `${word} ${count(list.length, 'job')}: no work is lost.` : undefined, ...more, ...first, others,
     });
   };
   const todo = is('pending', 'waiting', 'queued'), held = todo.filter((j) => j.wait?.code === 'paused'), good = is('succeeded', 'up_to_date');
@@ -132,7 +141,7 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
   if (alive) {
     for (const place of ['first', 'last']) {
       add(place === 'first' ? 'First' : 'Last', place === 'first' ? 'Start before all other jobs' : 'Start after all other jobs', 'set', todo,
-        { body: { set: { priority: place } }, command: ['set', `priority=${place}`, ...todo.flatMap((j) => ['--job', j.name]), '--file', file] });
+        { body: { set: { priority: place } } }, (names) => ['set', `priority=${place}`, ...names.flatMap((n) => ['--job', n])]);
     }
     add('Pause', 'Do not start until resumed', 'pause', todo.filter((j) => !held.includes(j)));
     add('Resume', 'Start when its turn comes', 'resume', held);

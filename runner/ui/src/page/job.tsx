@@ -33,7 +33,7 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
   return (
     <main id="main" class="job">
       <div class="title"><h1><Text of={job.name} /></h1><span class="big"><State state={row?.state ?? job.state} stalled={row?.stalled} /></span><span class="grow" />
-        <Verbs label="Actions for the job" verbs={verbsFor(batch.id, batch.summary, [row ?? { name: job.name, state: job.state, wait: null }]).filter((v) => !v.href)} /></div>
+        <Verbs label="Actions for the job" verbs={verbsFor(batch.id, batch.summary, [row ?? { file: doc.batch.files.findIndex((f) => f.path === job.file), name: job.name, state: job.state, wait: null }]).filter((v) => !v.href)} /></div>
       <div class="columns">
         <div>
           <Why job={job} row={row?.wait?.text} />

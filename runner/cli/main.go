@@ -126,12 +126,30 @@ func (a *app) main(args []string) int {
 		a.json = a.json || slices.Contains(args, "--json")
 		return a.report(a.badArguments(err))
 	}
+	if err := noEmptyFile(ctx); err != nil {
+		a.json = a.json || slices.Contains(args, "--json")
+		return a.report(err)
+	}
 	a.global, a.StateDir = root.globalFlags, root.StateDir
 	a.settings, a.json = givenSettings(ctx), a.json || wantsJSON(ctx)
 	if cmd := ctx.Selected(); cmd.Name != "run" && slices.ContainsFunc(cmd.Flags, func(f *kong.Flag) bool { return f.Name == "lines" }) {
 		a.command = "gpurun " + cmd.Name
 	}
 	return a.report(ctx.Run(a))
+}
+
+// noEmptyFile returns a failure if a flag names no file, as after an unset shell variable. The
+// command would act on another batch.
+func noEmptyFile(ctx *kong.Context) error {
+	for _, p := range ctx.Path {
+		if p.Flag == nil || p.Flag.PlaceHolder != "FILE" {
+			continue
+		}
+		if names, list := ctx.Value(p).Interface().([]string); list && slices.Contains(names, "") || ctx.Value(p).IsZero() {
+			return &batches.Failure{Code: batches.ExitUsage, Text: "--" + p.Flag.Name + " is empty: it needs a file", Hint: "without the flag, the command chooses the file"}
+		}
+	}
+	return nil
 }
 
 // badArguments returns kong's error with a hint about the help.

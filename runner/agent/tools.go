@@ -6,12 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"gpurun/runner/results"
+	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -193,6 +195,15 @@ func (s *server) plan(ctx context.Context, in planIn) (any, error) {
 }
 
 func (s *server) status(ctx context.Context, in statusIn) (any, error) {
+	var known []string
+	for _, p := range state.Phases {
+		known = append(known, string(p))
+	}
+	for _, name := range in.States {
+		if !slices.Contains(known, name) {
+			return nil, problem("usage", fmt.Sprintf("states: unknown state %q", name), "the states are "+strings.Join(known, ", "))
+		}
+	}
 	return s.about(ctx, in.File, listing{key: "jobs", most: in.Limit, states: in.States}, func(file string) []string { return line("status", [][]string{asJSON}, file) })
 }
 

@@ -247,6 +247,9 @@ jobs:
 	if s.call("wait", arguments{"file": "jobs.yaml", "seconds": 0.1}, &e); e.Ended || e.Exit != nil {
 		t.Errorf("wait: %+v", e)
 	}
+	if p, _ := s.refused("status", arguments{"file": "jobs.yaml", "states": []string{"failed", "faild"}}); p.Code != "usage" || !strings.Contains(p.Text, "faild") {
+		t.Errorf("status with an unknown state: got %+v, want code usage", p)
+	}
 	if p, _ := s.refused("stop", file); p.Code != "usage" {
 		t.Errorf("stop without jobs: got %+v, want code usage", p)
 	}

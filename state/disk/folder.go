@@ -158,6 +158,9 @@ func syncDir(dir string) {
 
 // Replace writes a small file atomically: readers see either the old or the new content.
 func Replace(path string, data []byte) error {
+	if fi, err := os.Stat(path); err == nil && fi.IsDir() {
+		return errors.New("it is a folder") // the error of the rename would name the temporary file
+	}
 	return host.Cause(renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(0o644)))
 }
 

@@ -107,6 +107,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 		if s == nil {
 			if r := m.history.Of(j.File, j.Key.String()); r != nil && r.State == state.Pruned {
 				had := m.history.MetricsOf(r)
+				to.Sim = r.Simulated()
 				for _, x := range m.Data.Metrics {
 					value, is := results.Number(had[x.Name])
 					to.Partial = append(to.Partial, results.Value{X: value, Is: is})

@@ -154,9 +154,11 @@ func (b *build) mark(t *Table) {
 		for _, key := range order {
 			var best *rival
 			for i, x := range groups[key] {
+				if x.open() {
+					open++
+				}
 				switch {
 				case !x.Full():
-					open++
 				case best == nil || better(c.Goal, x.Mean, best.Mean):
 					best = &groups[key][i]
 				}

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,10 +31,17 @@ type Gap struct {
 	Unit    string `json:"unit"`    // s42, or s42/f3
 	Why     string `json:"why"`     // failed, running, nan
 	Counted bool   `json:"counted"` // an outdated value is included in the mean
+
+	final bool // no run will change it: the job was pruned, or is done without a finite value
 }
 
 // Full reports whether no value is missing.
 func (c *Cell) Full() bool { return c.Of > 0 && c.N == c.Of }
+
+// open reports whether a run may still change the cell.
+func (c *Cell) open() bool {
+	return slices.ContainsFunc(c.Gaps, func(g Gap) bool { return !g.final && !g.Counted })
+}
 
 // A bucket holds the jobs of one row, column and setting, in the order of the batch.
 type bucket struct {
@@ -116,7 +124,7 @@ func (b *bucket) cell(g *grid, metric int, over []int, e Err) Cell {
 			u.bad = true
 		}
 		if why != "" {
-			c.Gaps = append(c.Gaps, Gap{g.label(n, over), why, counted})
+			c.Gaps = append(c.Gaps, Gap{g.label(n, over), why, counted, j.State == "" || j.State == pruned})
 		}
 	}
 	c.Values = make([]Sample, 0, c.Of)
@@ -156,6 +164,8 @@ func (j *Job) why(metric int) string {
 	switch v := j.value(metric); {
 	case v.Is && v.X != v.X:
 		return "nan"
+	case v.Is && math.IsInf(v.X, -1):
+		return "-inf"
 	case v.Is && !finite(v.X):
 		return "inf"
 	case v.Is || j.State != "" && j.State != Stale:
@@ -174,6 +184,9 @@ func (j *Job) value(metric int) Value {
 
 // Stale is the state of a job that has succeeded but would run again.
 const Stale = "stale"
+
+// pruned is the state of a job that was stopped because it fell behind; runs do not repeat it.
+const pruned = "pruned"
 
 // gaps describes missing values: "s42 nan, s43 failed", or "8 pending".
 func gaps(list []Gap) string {

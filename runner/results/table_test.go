@@ -161,6 +161,7 @@ var tables = []struct {
 	{"many are missing", "seed=1|m=1\nseed=2||pending\nseed=3||pending\nseed=4||pending\nseed=5||pending\nseed=6||failed", Options{}},
 	{"a parameter that some jobs lack", "a=1 seed=1|m=1\nseed=1|m=2", Options{}},
 	{"the best so far, on one data set", "acc: max\ndata=cifar10 model=resnet18 lr=0.1 seed=1|acc=92.4\ndata=cifar10 model=resnet18 lr=0.1 seed=2|acc=92.5\ndata=cifar10 model=resnet18 lr=0.2 seed=1|acc=92.2\ndata=cifar10 model=resnet18 lr=0.2 seed=2|acc=92.42\ndata=cifar10 model=vit lr=0.1 seed=1|acc=99\ndata=cifar10 model=vit lr=0.1 seed=2||running", Options{}},
+	{"the best, although others have no value for good", "acc: max\nlr=0.1 seed=1|acc=92\nlr=0.2 seed=1|acc=91\nlr=0.3 seed=1|acc=nan\nlr=0.4 seed=1|acc=-inf\nlr=0.5 seed=1||pruned", Options{}},
 	{"the best on each data set, if the data set comes last", models, Options{}},
 	{"the best on each data set, in columns", models, Options{Pivot: "data"}},
 	{"hostile names", hostile, Options{}},

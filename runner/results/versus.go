@@ -54,7 +54,7 @@ func difference(own, base *Cell) Cell {
 		d.Of++
 		i := slices.IndexFunc(left, func(w Sample) bool { return w.Unit == v.Unit && w.set == v.set })
 		if i < 0 {
-			d.Gaps = append(d.Gaps, Gap{v.Unit, unmatched, false})
+			d.Gaps = append(d.Gaps, Gap{Unit: v.Unit, Why: unmatched})
 			continue
 		}
 		v.Value -= left[i].Value
@@ -62,7 +62,7 @@ func difference(own, base *Cell) Cell {
 		left = slices.Delete(left, i, i+1)
 	}
 	for _, w := range left {
-		if gap := (Gap{w.Unit, unmatched, false}); !slices.Contains(d.Gaps, gap) {
+		if gap := (Gap{Unit: w.Unit, Why: unmatched}); !slices.Contains(d.Gaps, gap) {
 			d.Of++
 			d.Gaps = append(d.Gaps, gap)
 		}

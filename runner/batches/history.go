@@ -2,8 +2,10 @@ package batches
 
 import (
 	"slices"
+	"sync"
 	"time"
 
+	"gpurun/runner/control"
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/redact"
@@ -16,7 +18,8 @@ type runLog struct {
 	state.RunHistory
 	ref     *Ref
 	after   openAttempts
-	Secrets []string // of the current jobs, and of all that have started
+	Secrets []string                          // of the current jobs, and of all that have started
+	waits   func(x *state.AttemptRecord) bool // whether the job waits for a retry after x, its last attempt in the live run
 }
 
 // A readLog is the part of a batch's ledgers that has been read.
@@ -56,7 +59,29 @@ func (l *readLog) read(ref *Ref, after openAttempts) *runLog {
 // RunLog reads the ledgers of a batch from the start.
 func (ref *Ref) RunLog() *runLog {
 	ref.unread()
-	return new(readLog).read(ref, ref.Settle())
+	p := new(readLog).read(ref, ref.Settle())
+	waiting := sync.OnceValue(ref.waiting)
+	p.waits = func(x *state.AttemptRecord) bool { return waiting()[p.placeOf(x)] }
+	return p
+}
+
+func (p *runLog) placeOf(x *state.AttemptRecord) jobPlace {
+	return jobPlace{p.ref.Files()[x.Ledger], x.Key, x.Job}
+}
+
+// waiting returns the jobs that wait for a retry, according to the live run.
+func (ref *Ref) waiting() map[jobPlace]bool {
+	rep, err := ref.Ask(control.Request{Op: control.OpStatus, Whole: true})
+	if err != nil {
+		return nil
+	}
+	all := map[jobPlace]bool{}
+	for i := range rep.Status.Jobs {
+		if j := &rep.Status.Jobs[i]; j.State == state.Waiting {
+			all[placeOf(j)] = true
+		}
+	}
+	return all
 }
 
 // SecretsIn returns the secrets recorded in the start of an attempt.
@@ -122,7 +147,11 @@ func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 		if running[at] { // again
 			continue
 		}
-		if counts[x.State]++; x.State.Bad() {
+		now := x.State
+		if alive && now.Bad() && p.waits(x) {
+			now = state.Waiting
+		}
+		if counts[now]++; now.Bad() {
 			j := schema.EndedJob(x.Job, x.State, &x.Record)
 			if failed = append(failed, j); j.Cause != nil {
 				j.Cause.Text += x.Failure().Ending()

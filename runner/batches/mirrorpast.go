@@ -72,7 +72,18 @@ func (m *Mirror) Row() (*schema.BatchRow, error) {
 }
 
 // runLog returns all runs and attempts so far.
-func (m *Mirror) runLog() *runLog { return m.past.read(m.ref, m.after) }
+func (m *Mirror) runLog() *runLog {
+	p := m.past.read(m.ref, m.after)
+	p.waits = func(x *state.AttemptRecord) bool {
+		i, known := m.index[p.placeOf(x)]
+		if !known || m.view.Jobs[i].State != state.Waiting {
+			return false
+		}
+		a := m.view.Jobs[i].Attempt
+		return a != nil && a.UniID != nil && *a.UniID == x.UniID // the view may be older
+	}
+	return p
+}
 
 // Attempts lists all attempts so far.
 func (m *Mirror) Attempts() ([]schema.AttemptRow, error) {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"gpurun/jobspec"
@@ -200,21 +199,19 @@ func (j *jobDoc) settle() {
 func (ref *Ref) Describe() schema.Batch {
 	b := ref.Batch
 	d := schema.Batch{StateDir: ref.Dir, Params: b.Params, Files: []schema.File{}, Host: disk.Host().Host, User: host.UserName(os.Getuid())}
-	var names []string
 	for _, f := range b.Files {
 		d.Files = append(d.Files, schema.File{Path: f.Real, Dialect: f.Dialect})
-		names = append(names, f.Real)
 	}
 	if len(b.Files) > 0 {
-		d.WorkDir = b.Files[0].WorkDir
+		d.ID, d.WorkDir = batchID(b.Files[0].Real), b.Files[0].WorkDir
 	}
-	d.ID = batchID(names)
 	return d
 }
 
-// batchID returns the ID of a set of job files on this host.
-func batchID(files []string) string {
-	sum := sha256.Sum256([]byte(strings.Join(append(files, host.MachineID()), "\x00")))
+// batchID returns the ID of the batch with this first job file on this host. The other files do not
+// matter, since they belong to the batch only while they run together.
+func batchID(file string) string {
+	sum := sha256.Sum256([]byte(file + "\x00" + host.MachineID()))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -61,8 +61,8 @@ const (
 	reloadEvery = 5 * time.Second
 )
 
-// ID identifies the batch by its first file, even if it runs together with others.
-func (m *Mirror) ID() string { return batchID([]string{m.File}) }
+// ID identifies the batch by its first file, like its documents.
+func (m *Mirror) ID() string { return batchID(m.File) }
 
 // Look returns the current view of the batch.
 func (m *Mirror) Look() (*schema.View, error) {

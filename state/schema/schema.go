@@ -45,7 +45,7 @@ type Status struct {
 
 // Batch is a set of job files that run together.
 type Batch struct {
-	ID       string `json:"id"` // the same for all runs of these files on this host
+	ID       string `json:"id"` // the same for all runs of the first file on this host
 	Files    []File `json:"files"`
 	WorkDir  string `json:"work_dir"` // of the first file; "" if unreadable
 	StateDir string `json:"state_dir"`

@@ -69,21 +69,26 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 			named = slices.Contains(before, cmd.Name)
 		case p.Positional != nil:
 			named = true
+			if files, is := typed.Value(p).Interface().([]string); is && p.Positional.Name == "file" && len(files) > 0 {
+				file = files[0]
+			}
 		case p.Flag != nil && p.Flag.Name == "file":
 			file = fmt.Sprint(typed.Value(p))
 		}
 	}
-	offer := func(name, help string) {
-		if strings.HasPrefix(name, word) {
+	offer := func(name, help string) bool {
+		fits := strings.HasPrefix(name, word)
+		if fits {
 			fmt.Fprintf(a.out, "%s\t%s\n", name, help)
 		}
+		return fits
 	}
 	flag, _, valuing := strings.Cut(word, "=")
 	switch {
 	case typed.Error != nil && valued.Error == nil:
-		return offerValues(cmd, before[len(before)-1], "", offer)
+		return a.offerValues(cmd, before[len(before)-1], "", file, offer)
 	case strings.HasPrefix(word, "-") && valuing:
-		return offerValues(cmd, flag, flag+"=", offer)
+		return a.offerValues(cmd, flag, flag+"=", file, offer)
 	case strings.HasPrefix(word, "-"):
 		for _, f := range slices.Concat(cmd.AllFlags(true)...) {
 			offer("--"+f.Name, f.Help)
@@ -102,7 +107,12 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 		}
 		return batches.Exit(batches.ExitFailed)
 	case slices.ContainsFunc(cmd.Positional, func(p *kong.Positional) bool { return p.Name == "job" }):
-		a.offerJobs(file, word)
+		a.offerJobs(file, "", offer)
+		return batches.Exit(batches.ExitFailed)
+	case len(cmd.Positional) > 0 && cmd.Positional[0].Enum != "":
+		for _, v := range cmd.Positional[0].EnumSlice() {
+			offer(v, "")
+		}
 		return batches.Exit(batches.ExitFailed)
 	case !named:
 		offer("help", "Show what a command does, and its flags.")
@@ -115,13 +125,16 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 	return nil
 }
 
-// offerValues offers the values of a flag, each after prefix ("--FLAG=" or ""). A flag without fixed
-// values may take a file.
-func offerValues(cmd *kong.Node, flag, prefix string, offer func(name, help string)) error {
+// offerValues offers the values of a flag, each after prefix ("--FLAG=" or ""). A flag for a glob gets
+// the jobs of file. Another flag without fixed values may take a file.
+func (a *app) offerValues(cmd *kong.Node, flag, prefix, file string, offer func(name, help string) bool) error {
 	var values []string
 	for _, f := range slices.Concat(cmd.AllFlags(true)...) {
 		switch i := slices.IndexFunc(settings.Table, func(d settings.Def) bool { return d.Name == strings.ReplaceAll(f.Name, "-", "_") }); {
 		case "--"+f.Name != flag:
+		case strings.Trim(f.PlaceHolder, "[]") == "GLOB":
+			a.offerJobs(file, prefix, offer)
+			return batches.Exit(batches.ExitFailed)
 		case f.Enum != "":
 			values = f.EnumSlice()
 		case i >= 0:
@@ -137,8 +150,8 @@ func offerValues(cmd *kong.Node, flag, prefix string, offer func(name, help stri
 // maxNames is the most job names that completion offers.
 const maxNames = 1000
 
-// offerJobs prints the names of a batch's jobs that start with prefix.
-func (a *app) offerJobs(file, prefix string) {
+// offerJobs offers the names of a batch's jobs, each after prefix.
+func (a *app) offerJobs(file, prefix string, offer func(name, help string) bool) {
 	refs, err := a.Find(file, "")
 	if err != nil || refs[0].Read() != nil || refs[0].Batch == nil {
 		return // there is nothing to offer
@@ -146,8 +159,7 @@ func (a *app) offerJobs(file, prefix string) {
 	batch := refs[0].Batch
 	n := 0
 	for id := range batch.Jobs {
-		if name := batch.Jobs[id].Name; strings.HasPrefix(name, prefix) && n < maxNames {
-			fmt.Fprintln(a.out, name+"\t")
+		if n < maxNames && offer(prefix+batch.Jobs[id].Name, "") {
 			n++
 		}
 	}

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -46,6 +47,7 @@ type collector struct {
 	ran    bool                // a job has started since the run was last done
 	failed int                 // jobs that have failed so far
 	busy   map[int]bool        // GPUs in use since they were last reported as free
+	logs   map[string]string   // by uni_id of running attempts, since later facts leave them out
 }
 
 // collect returns new items. s is nil if there are only facts.
@@ -55,12 +57,17 @@ func (d *collector) collect(facts []event, s *schema.Status) (items []item) {
 		case state.KindStart:
 			d.ran = true
 			d.markBusy(f.GPUs...)
-		case state.KindStalled:
-			items = append(items, d.jobItem("stalled", f.job, f.Job, state.Stalled, f.Reason, f.Log, math.Inf(1)))
-		case state.KindEnd:
-			if len(d.targets(f.job)) > 0 {
-				items = append(items, d.jobItem("success", f.job, f.Job, state.Succeeded, "after "+state.Spell(time.Duration(f.Seconds*1e9)), f.Log, f.Seconds))
+			if d.logs == nil {
+				d.logs = map[string]string{}
 			}
+			d.logs[f.UniID] = f.Log
+		case state.KindStalled:
+			items = append(items, d.jobItem("stalled", f.job, f.Job, state.Stalled, f.Reason, cmp.Or(f.Log, d.logs[f.UniID]), math.Inf(1)))
+		case state.KindEnd:
+			if f.State == state.Succeeded && len(d.targets(f.job)) > 0 {
+				items = append(items, d.jobItem("success", f.job, f.Job, state.Succeeded, "after "+state.Spell(time.Duration(f.Seconds*1e9)), cmp.Or(f.Log, d.logs[f.UniID]), f.Seconds))
+			}
+			delete(d.logs, f.UniID)
 		}
 	}
 	if s == nil {

@@ -101,7 +101,7 @@ func (s *Sink) Continue(b *jobspec.Batch) { s.note(func() { s.batch = b }) }
 
 // Fact records a fact that may be worth a notification.
 func (s *Sink) Fact(job int, f state.Fact) {
-	if f.Kind == state.KindStart || f.Kind == state.KindStalled || f.Kind == state.KindEnd && f.State == state.Succeeded {
+	if f.Kind == state.KindStart || f.Kind == state.KindStalled || f.Kind == state.KindEnd {
 		s.note(func() { s.facts = append(s.facts, event{job, f}) })
 	}
 }

@@ -56,9 +56,10 @@ func TestSettleFollowsTheRecord(t *testing.T) {
 func TestSettleWithoutJournalFollowsLedger(t *testing.T) {
 	p := sleeper(t)
 	l := newLocal(engine.Config{})
-	dir := filepath.Join(t.TempDir(), "u")
+	dir := t.TempDir()
+	uniID := filepath.Base(filepath.Dir(dir)) // unique, because all processes that have it are ended
 	e := &entry{
-		Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}}, roots: []procs.ID{p.ID},
+		Attempt: engine.Attempt{Identity: engine.Identity{UniID: uniID, Dir: filepath.Join(dir, uniID)}}, roots: []procs.ID{p.ID},
 		stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1),
 	}
 	e.stops <- &wire.Message{Op: wire.Stop, How: engine.Kill}

@@ -32,7 +32,7 @@ func TestSuspendedAttemptContinuesToSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &engine.Launch{
-		Identity: engine.Identity{UniID: "u", Job: "j", Dir: dir, Grace: time.Second},
+		Identity: engine.Identity{UniID: filepath.Base(filepath.Dir(dir)), Job: "j", Dir: dir, Grace: time.Second}, // unlike "u", which tests of other packages may end
 		Command: engine.Command{
 			Commands: []string{"trap 'sleep 0.1; exit 7' USR1; echo $$ >up.new; mv up.new up; while test -d $PWD; do sleep 0.05; done"},
 			Env:      os.Environ(), WorkDir: dir,

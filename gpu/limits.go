@@ -80,11 +80,16 @@ func (p *Pool) Held() int { return p.count(p.userHolds) }
 
 // quota returns how many more devices this user may hold, and the rule that limits it.
 func (p *Pool) quota(now time.Duration) (left int, limitedBy string) {
+	return p.quotaBeyond(now, p.Held()+p.passedOn())
+}
+
+// quotaBeyond is like quota, if this user holds that many devices.
+func (p *Pool) quotaBeyond(now time.Duration, held int) (left int, limitedBy string) {
 	u := p.rules.Host.User(p.rules.UID, p.clock(now))
 	if u.MaxGPUs < 0 {
 		return len(p.devs), ""
 	}
-	return u.MaxGPUs - p.Held() - p.passedOn(), u.LimitedBy
+	return u.MaxGPUs - held, u.LimitedBy
 }
 
 // overdrawn returns how this user exceeds the host rules because of a grant, which the pool already

@@ -78,10 +78,8 @@ func (p *Pool) room(now time.Duration, held int) int {
 	if p.limited() {
 		room = p.limit() - p.held()
 	}
-	if u := p.rules.Host.User(p.rules.UID, p.clock(now)); u.MaxGPUs >= 0 {
-		room = min(room, u.MaxGPUs-held)
-	}
-	return max(0, room)
+	left, _ := p.quotaBeyond(now, held)
+	return max(0, min(room, left))
 }
 
 // passedOn returns how many devices this run offers to other runs of its user that have not taken

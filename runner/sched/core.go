@@ -403,7 +403,7 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 		for _, s := range c.cooling {
 			by(s.until)
 		}
-		by(w.since + c.b.Settings.Patience)
+		by(w.began[w.id] + c.b.Settings.Patience)
 		if w.alone > 0 && c.b.Settings.MaxWait > 0 {
 			by(w.alone + c.b.Settings.MaxWait)
 		}

@@ -22,8 +22,7 @@ const maxPreparing = 64
 type firstInLine struct {
 	id    int32                   // -1 when there is none
 	first int32                   // the job whose patience counts; same as id, except in fills that a limit cut short
-	since time.Duration           // when it became first
-	began map[int32]time.Duration // the same for each job that has been first and has not started since
+	began map[int32]time.Duration // when each job that has not started since became first
 }
 
 var noneInLine = firstInLine{id: -1, first: -1}
@@ -35,14 +34,14 @@ func (h *firstInLine) wait(id int32, now time.Duration) {
 	if h.first == id {
 		return
 	}
-	since, before := h.began[id]
-	if !before {
-		if h.began == nil {
-			h.began = map[int32]time.Duration{}
-		}
-		since, h.began[id] = now, now
+	h.first = id
+	if _, before := h.began[id]; before {
+		return
 	}
-	h.first, h.since = id, since
+	if h.began == nil {
+		h.began = map[int32]time.Duration{}
+	}
+	h.began[id] = now
 }
 
 // start forgets the patience of a job that starts.
@@ -199,7 +198,7 @@ func (c *Core) waitsForOtherGPUs(id int32, req gpu.Request, aside []gpu.UUID) bo
 		others := func(cl *class) bool { return c.firstOf(cl) >= 0 && cl.req.Avoid == "" }
 		return len(c.live.all)+len(c.moves)+c.counts[waiting] > 0 || slices.ContainsFunc(c.classes, others)
 	}
-	if w := &c.waiter; w.first == id && c.now.Boot-w.since >= c.b.Settings.Patience {
+	if w := &c.waiter; w.first == id && c.overtaken(&w.firstInLine, id) {
 		return false
 	}
 	free, ours := c.pool.Candidates(c.now.Boot, req, aside)

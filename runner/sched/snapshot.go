@@ -55,7 +55,7 @@ func (c *Core) Snapshot(now Now) *schema.Status {
 	l.Next, l.Kept = c.next()
 	l.Bottleneck = c.bottleneck()
 	// Readings too old to rely on matter only if a job has waited for newer ones.
-	if wanted := max(c.readings.succeeded, c.waiter.since); c.waiter.id >= 0 && c.readings.ever && now.Boot-wanted > 3*max(c.b.Settings.Poll, time.Second) {
+	if wanted := max(c.readings.succeeded, c.waiter.began[c.waiter.id]); c.waiter.id >= 0 && c.readings.ever && now.Boot-wanted > 3*max(c.b.Settings.Poll, time.Second) {
 		l.Stale = schema.Known((now.Boot - c.readings.succeeded).Seconds())
 	}
 	s.Sum()
@@ -411,7 +411,7 @@ func (c *Core) whyReady(id int32) *schema.Wait {
 		w.User = schema.Known(all[0].user)
 	}
 	if id == c.waiter.id {
-		w.Since = schema.Time(c.now.Wall.Add(c.waiter.since - c.now.Boot))
+		w.Since = schema.Time(c.now.Wall.Add(c.waiter.began[c.waiter.id] - c.now.Boot))
 	}
 	w.Text = wants(cl.req) + "; " + groupByReason(verdicts, func(v gpu.Verdict) string { return v.Reason })
 	return w

@@ -11,6 +11,7 @@ import (
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 )
 
 // A lostRace error means that another run claimed a granted GPU first. The job has not failed.
@@ -19,8 +20,7 @@ type lostRace struct{ error }
 // isOutOfSpace reports whether an error would hit every job: a full disk, a limit on file size,
 // or a state folder that cannot be written.
 func isOutOfSpace(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) || errors.Is(err, unix.EROFS) || errors.As(err, new(*engine.BrokenError)) ||
-		errors.As(err, new(*disk.FolderError))
+	return host.NoRoom(err) || errors.As(err, new(*engine.BrokenError)) || errors.As(err, new(*disk.FolderError))
 }
 
 // outOfFiles reports whether the process or system ran out of file descriptors.

@@ -99,6 +99,12 @@ func Cause(err error) error {
 	return err
 }
 
+// NoRoom reports whether an error means that a disk is full or read-only, or that a quota or a limit on
+// file size is reached.
+func NoRoom(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) || errors.Is(err, unix.EROFS)
+}
+
 // UnexpectedFile returns the error for a path where gpurun finds something that it did not create.
 func UnexpectedFile(path, what string) error {
 	return fmt.Errorf("%s is %s: remove it, or use another folder (--state-dir)", filepath.Base(path), what)

@@ -87,11 +87,11 @@ func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
 func (a *attempt) run() *state.End {
 	err := a.retryWhileScarce(a.acquire)
 	if !a.made {
-		return &state.End{ExitCode: -1, At: time.Now(), Err: err.Error(), NoRoom: noRoom(err)}
+		return &state.End{ExitCode: -1, At: time.Now(), Err: err.Error(), NoRoom: host.NoRoom(err)}
 	}
 	defer a.release()
 	if err != nil {
-		a.rec.Err, a.outOfSpace = err.Error(), noRoom(err)
+		a.rec.Err, a.outOfSpace = err.Error(), host.NoRoom(err)
 		return a.finish()
 	}
 	defer a.out.close()
@@ -304,7 +304,7 @@ func (a *attempt) notStarted(i int, err error) {
 		a.rec.Lost, a.rec.Void = true, i == 0
 		return
 	}
-	a.outOfSpace = i == 0 && noRoom(err)
+	a.outOfSpace = i == 0 && host.NoRoom(err)
 	a.rec.Err = err.Error()
 	var e *execError
 	if errors.As(err, &e) {

@@ -34,12 +34,6 @@ func openLog(path string) (int, error) {
 	return fd, nil
 }
 
-// noRoom reports whether err means that a disk is full or read-only, or a limit on file size is
-// reached.
-func noRoom(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) || errors.Is(err, unix.EROFS)
-}
-
 // outputs are an attempt's descriptors; out and err may be the same.
 type outputs struct {
 	in, out, err int

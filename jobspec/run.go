@@ -80,6 +80,9 @@ func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+// IsEnvName reports whether env may have a variable of this name.
+func IsEnvName(name string) bool { return envName.MatchString(name) }
+
 // ownEnv are the variables that gpurun sets for every job.
 var ownEnv = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPURUN_JOB", "GPURUN_UNI_ID", "GPURUN_ATTEMPT", "GPURUN_RESULT"}
 
@@ -90,7 +93,7 @@ func (p *proto) readEnv() {
 	}
 	p.src.Pairs(n, "env", func(k, v *yaml.Node) {
 		switch {
-		case !envName.MatchString(k.Value):
+		case !IsEnvName(k.Value):
 			p.src.Problem(k.Line, k.Column, "use letters, digits and _", "invalid environment variable name %q", k.Value)
 			return
 		case slices.Contains(ownEnv, k.Value):

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gpurun/jobspec"
 	"gpurun/jobspec/fold"
 	"gpurun/jobspec/source"
 	"gpurun/runner/engine"
@@ -33,7 +34,6 @@ var (
 	processes  = source.Regexp(`^--(nproc[_-]per[_-]node|num_gpus|num_processes)(?:=(\d+))?$`)
 	dockerName = source.Regexp(`^(?:\S*/)?(?:docker|podman|nvidia-docker)$`)
 	dockerFlag = source.Regexp(`^(?:-[ditqP]+|--(?:detach|interactive|tty|rm|init|privileged|read-only|no-healthcheck|oom-kill-disable|publish-all|quiet)|--.*=.*)$`)
-	envName    = source.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	gpuList    = source.Regexp(`^\d{1,2}(?:,\d{1,2})*$`)
 	// Variables that a shell, make or Slurm sets or drops by itself.
 	ownName = source.Regexp(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NV_GPU)$`)
@@ -148,7 +148,7 @@ func (m *Mapping) env(list []string) (out []string) {
 		}
 		switch {
 		case ownName().MatchString(name) && !(m.indexed && name == taskID) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH") || name == "TMPDIR" && v == "/tmp" && old == "":
-		case !envName().MatchString(name):
+		case !jobspec.IsEnvName(name):
 			note(&m.left, "the launcher sets "+name+", which a job file cannot: skipped")
 		case redact.Named(name):
 			note(&m.left, "the launcher sets a secret ("+name+"): skipped; set it in the environment of gpurun instead")

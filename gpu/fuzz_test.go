@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -197,7 +198,7 @@ func (m *machine) end() {
 func (m *machine) check() string {
 	held := 0
 	for i, d := range m.devs {
-		exclusive, all, slots := 0, 0, 9
+		exclusive, all, slots := 0, 0, math.MaxInt
 		for _, a := range m.live {
 			if slices.Contains(a.grant.UUIDs, d.UUID) {
 				all++

@@ -191,15 +191,20 @@ type span struct {
 const dayMinutes = 24 * 60
 
 // ParseHours parses times of the week, separated by commas. Each has days (Sat, Mon-Fri), times of
-// the day (20:00-08:00), or both.
+// the day (20:00-08:00), or both. A comma without a space lists days: "Mon,Wed 20:00-08:00".
 func ParseHours(text string) (Hours, error) {
 	h := Hours{text: strings.Join(strings.Fields(text), " ")}
-	for _, part := range strings.Split(h.text, ",") {
-		s, err := parseSpan(strings.TrimSpace(part))
+	parts, days := strings.Split(h.text, ","), ""
+	for i, part := range parts {
+		if i+1 < len(parts) && !strings.Contains(part, ":") && !strings.HasPrefix(parts[i+1], " ") {
+			days += part + ","
+			continue
+		}
+		s, err := parseSpan(strings.TrimSpace(days + part))
 		if err != nil {
 			return Hours{}, err
 		}
-		h.spans = append(h.spans, s)
+		h.spans, days = append(h.spans, s), ""
 	}
 	return h, nil
 }
@@ -229,22 +234,23 @@ func parseSpan(text string) (s span, err error) {
 	return s, err
 }
 
-// parseDays parses "Sat" or "Mon-Fri", which may wrap around the end of the week.
+// parseDays parses "Sat" or "Mon-Fri", which may wrap around the end of the week, or several of them.
 func parseDays(text string) (days [7]bool, err error) {
-	first, last, ranged := strings.Cut(text, "-")
-	if !ranged {
-		last = first
-	}
-	from, to := weekday(first), weekday(last)
-	if from < 0 || to < 0 {
-		return days, fmt.Errorf("invalid day %q (try Mon or Mon-Fri)", text)
-	}
-	for d := from; ; d = (d + 1) % 7 {
-		days[d] = true
-		if d == to {
-			return days, nil
+	for _, part := range strings.Split(text, ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		if !ranged {
+			last = first
 		}
+		from, to := weekday(first), weekday(last)
+		if from < 0 || to < 0 {
+			return days, fmt.Errorf("invalid day %q (try Mon or Mon-Fri)", part)
+		}
+		for d := from; d != to; d = (d + 1) % 7 {
+			days[d] = true
+		}
+		days[to] = true
 	}
+	return days, nil
 }
 
 // weekday returns the day given by at least three letters, or -1.

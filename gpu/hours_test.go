@@ -28,6 +28,9 @@ func TestHoursClosedUntil(t *testing.T) {
 		{"Fri-Mon", "3 12:00", "closed until Fri 00:00"},
 		{"Fri-Mon", "2 23:59", ""},
 		{"Saturday", "7 12:00", ""},
+		{"Mon,Wed 20:00-08:00", "2 12:00", "closed until 20:00"},
+		{"Mon,Wed 20:00-08:00,Sat", "5 08:00", "closed until Sat 00:00"},
+		{"Mon, Wed 20:00-08:00", "2 12:00", ""},
 		{"Sat 8:00-9:00", "7 08:30", ""},
 	}
 	for _, tt := range tests {

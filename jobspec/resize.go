@@ -79,7 +79,7 @@ func (p *proto) checkResize(d *draft) {
 	case d.Request.Share:
 		problem("remove resize, or set share: false", "cannot resize a job that shares its GPUs: their utilization includes other jobs")
 	case r.Down >= r.Up:
-		problem("use a lower down: or a higher up:", "down: %d%% is not below up: %d%%", r.Down, r.Up)
+		problem("decrease down, or increase up", "down: %d%% is not below up: %d%%", r.Down, r.Up)
 	case r.Every < time.Second:
 		problem("write every: 10m", "every: %s would restart the job constantly", source.FormatDuration(r.Every))
 	}

@@ -78,7 +78,7 @@ type Attempt struct {
 	StopReason string // the reason as text, if any
 	Points     Curve  // reported so far
 	PointsRule string // the rule that read them
-	Within     string // the cluster job that contained the run that started it, from that run's fact
+	Within     string // the cluster job, if any, inside which the attempt's run was running
 	Ledger     int    // index of the batch's file whose ledger contains it
 }
 

@@ -136,7 +136,7 @@ func CheckCluster(engine string, options map[string]string, refuse func(key, tex
 	}
 }
 
-// clusterText returns the setting as one text of key=value pairs, each followed by
+// clusterText returns the setting as one string of key=value pairs, each followed by
 // clusterSeparator.
 func clusterText(s *source.Source, n *yaml.Node) string {
 	var parts []string

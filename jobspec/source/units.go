@@ -93,7 +93,7 @@ func IsNumber(s string) bool {
 	return err == nil
 }
 
-// ParsePercent parses a number such as 30. 30% is refused with a fix.
+// ParsePercent parses a number such as 30. For "30%", it returns an error that says to drop the sign.
 func ParsePercent(s string) (int, error) {
 	if p, ok := strings.CutSuffix(s, "%"); ok {
 		return 0, Faultf("write "+strings.TrimSpace(p), "invalid percentage %q", s)

@@ -41,7 +41,7 @@ type host struct {
 	signals      map[string]bool      // of tmux wait-for -S, not yet waited for
 	panes        []*pane              // of tmux and screen, the last selected one last
 	reals        map[int]bool         // PIDs of recorders that became the program itself
-	named        map[string]time.Time // files that commands name, with their last changes
+	named        map[string]time.Time // modification times of the files that commands name
 	records      []*held              // all commands that did not run
 	step         int                  // number of commands released so far
 	polls        int                  // number of sleeps that ended since the last command began

@@ -37,7 +37,7 @@ func (c *convertCmd) Run(a *app) error {
 	f := batch.Files[0]
 	if f.Dialect == "native" {
 		if len(a.settings)+len(c.Param) > 0 {
-			return &batches.Failure{Code: batches.ExitUsage, Text: f.Path + " is already native YAML, or a sweep, so convert would ignore these flags", Hint: "add their values to the file"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: f.Path + " is already YAML, so convert would ignore these flags", Hint: "add their values to the file"}
 		} else if batch.Sweep != "" {
 			_, err = fmt.Fprintf(a.out, "# %s (W&B sweep) as native YAML, by gpurun convert. Keep it in the same folder.\n%s", f.Path, batch.Sweep)
 			return err

@@ -34,7 +34,7 @@ type resumeCmd struct {
 }
 
 func (resumeCmd) Help() string {
-	return `Resume jobs by name if you paused them by name.
+	return `Jobs that you paused by name must be resumed by name.
 
 Examples:
 

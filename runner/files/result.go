@@ -20,7 +20,7 @@ import (
 	"gpurun/state/host"
 )
 
-// Limits of a result file: how much of it is read, and how long its metrics may be in the ledger.
+// Limits of a result file: how many bytes are read, and how many its metrics may take in the ledger.
 const (
 	maxResult  = 16 << 20
 	maxMetrics = 32 << 10

@@ -134,7 +134,7 @@ type Curve struct {
 	Values []*float64 `json:"values"` // null where the value was not finite
 }
 
-// Matches are the lines of a log that contain a text.
+// Matches are the lines of a log that contain a string.
 type Matches struct {
 	Head
 	Count int     `json:"count"`

@@ -10,7 +10,7 @@ import (
 	"gpurun/state"
 )
 
-// A bug in a keeper's work for one attempt, claim or connection must not cost the statuses of all
+// A bug in a keeper's work for one attempt, claim or connection must not lose the statuses of all
 // the other jobs: it is logged in keeper.log, and the keeper keeps running. Work that all jobs
 // depend on, such as waiting for children, is not contained: a keeper that cannot do that should
 // die, since its jobs are then found and waited for without it.

@@ -2,8 +2,8 @@
 // runner: it starts them, drives their commands, enforces timeouts, ends whole process
 // trees, and writes each end into the attempt's folder before it reports it.
 //
-// As subreaper, the keeper learns how every descendant of a job ends. It inspects an orphan
-// (session, start time) before it waits for it. All attempts that need a list of their processes
+// As subreaper, the keeper learns how every descendant of a job ends. It reads an orphan's
+// session and start time before it reaps it. All attempts that need a list of their processes
 // share one scan of /proc (scan.go). Before killing a tree, the keeper stops it until nothing new
 // turns up (freeze.go). leftovers.go judges the processes that a job's commands leave running; the
 // runner reports which of them use the job's GPUs, from its readings. A keeper stays as long as it

@@ -29,11 +29,11 @@ var cheats = []cheat{
 			h.gpurun(cheater, jobs[i*len(jobs)/8:(i+1)*len(jobs)/8])
 		}
 	}},
-	{"is stopped after ten minutes", true, false, 1.25, 100, func(h *host, jobs []job) {
+	{"is suspended after ten minutes", true, false, 1.25, 100, func(h *host, jobs []job) {
 		r := h.gpurun(cheater, jobs)
 		h.after(hours(1.0/6), r.stop)
 	}},
-	{"is stopped every other second", true, false, 1.25, 300, func(h *host, jobs []job) {
+	{"is suspended every other second", true, false, 1.25, 300, func(h *host, jobs []job) {
 		r := h.gpurun(cheater, jobs)
 		var toggle func()
 		toggle = func() {
@@ -103,7 +103,7 @@ var cheats = []cheat{
 		h.doubt = h.unreadable
 	}},
 	// The folder has slightly more files than gpurun reads per user.
-	{"fills that folder, so that each look takes 0.1 to 0.25 s", false, false, 1.25, 600, func(h *host, _ []job) {
+	{"fills that folder, so that each reading takes 0.1 to 0.25 s", false, false, 1.25, 600, func(h *host, _ []job) {
 		h.looks = [2]time.Duration{ms(100), ms(250)}
 		h.doubt = h.unreadable
 	}},

@@ -148,7 +148,7 @@ func randomDays(t *testing.T, text *strings.Builder) {
 	row("GPU seconds per day of jobs started beside a stranger's visible process", "0", "%.0f", 0, false, func(o outcome) float64 { return o.beside })
 	row("GPU hours per day of two jobs on one GPU", "0", "%.1f", 0, false, func(o outcome) float64 { return o.double / 3600 })
 	row("time until all jobs have ended / its lower bound", "1.10", "%.3f", 1.10, false, func(o outcome) float64 { return o.makespan })
-	row("fraction used of the free GPU time that jobs waited for", "97%", "%.2f%%", 97, true, func(o outcome) float64 { return 100 * o.used })
+	row("of the GPU time that jobs could use, the fraction used", "97%", "%.2f%%", 97, true, func(o outcome) float64 { return 100 * o.used })
 	for i, o := range list {
 		if !o[0].over {
 			t.Errorf("seed %d: jobs remain after four days", *first+uint64(i))
@@ -190,7 +190,7 @@ func mixedDays(t *testing.T, text *strings.Builder) {
 		o.wide = wide(seed)
 		return o
 	})
-	fmt.Fprintf(text, "One user with 1,000 jobs, one with 10 an hour, one with 40 jobs on 4 GPUs each, 8 GPUs (%s):\n\n", seedsFrom(*seeds))
+	fmt.Fprintf(text, "On 8 GPUs: one user with 1,000 jobs, one with 10 an hour, one with 40 four-GPU jobs (%s):\n\n", seedsFrom(*seeds))
 	fmt.Fprintf(text, "| | bound | worst |\n|---|---:|---:|\n")
 	row := func(what, bound, format string, limit float64, f func(o mixture) float64) {
 		v := most(list, f)
@@ -201,7 +201,7 @@ func mixedDays(t *testing.T, text *strings.Builder) {
 	row("longest time that a GPU was idle while a job could use it", "200 ms", "%.0f ms", 200, func(o mixture) float64 { return o.longest })
 	row("how many of the 40 jobs never started", "0", "%.0f", 0, func(o mixture) float64 { return float64(o.never) })
 	longest := hours(3.0 / 60).Seconds()
-	row("time until an 8-GPU job starts among endless jobs of one to three minutes, after `patience`", fmt.Sprintf("%.0f s", longest+10), "%.0f s", longest+10, func(o mixture) float64 { return o.wide })
+	row("time until an 8-GPU job starts among endlessly many jobs of one to three minutes, after `patience`", fmt.Sprintf("%.0f s", longest+10), "%.0f s", longest+10, func(o mixture) float64 { return o.wide })
 }
 
 func cheaters(t *testing.T, text *strings.Builder) {

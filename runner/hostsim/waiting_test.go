@@ -134,7 +134,7 @@ func look(t *testing.T) float64 {
 // grow over time.
 func waiting(t *testing.T, text *strings.Builder) {
 	o, each := waitForAnHour(t), look(t)
-	fmt.Fprintf(text, "%d runs, each of another user, wait for an hour; figures of the busiest run (seed %d):\n\n", waiters, *first)
+	fmt.Fprintf(text, "%d runs, one per user, wait for an hour; figures for the busiest run (seed %d):\n\n", waiters, *first)
 	fmt.Fprintf(text, "| | bound | |\n|---|---:|---:|\n")
 	row := func(what, format string, figure, limit float64) {
 		fmt.Fprintf(text, "| %s | "+format+" | "+format+" |\n", what, limit, figure)

@@ -25,7 +25,7 @@ const (
 	KindStop    Kind = "stop"    // it is about to be signaled
 	KindEnd     Kind = "end"     // it ended
 	KindForget  Kind = "forget"  // the last success of `key` no longer counts
-	KindOver    Kind = "over"    // a run ended, other than by being killed
+	KindOver    Kind = "over"    // a run ended without being killed
 )
 
 // A Fact is one line of a ledger. Its kind determines which fields are set. JSON names of quantities

@@ -12,7 +12,7 @@ import (
 type Tally struct {
 	Total   int `json:"total"`
 	Done    int `json:"done"`        // succeeded, up_to_date, not_needed or pruned
-	Pruned  int `json:"pruned"`      // done jobs that were stopped early, or need such jobs
+	Pruned  int `json:"pruned"`      // done jobs that were pruned, or need a pruned job
 	Failed  int `json:"failed"`      // failed, timeout, oom, stalled or lost
 	Running int `json:"running"`     //
 	Stalled int `json:"stalled"`     // running jobs that have stalled

@@ -44,7 +44,7 @@ type Lane struct {
 type Held struct {
 	Jobs     int    `json:"jobs"`     // number of jobs held back
 	First    string `json:"first"`    // the first job held back
-	Attempts int    `json:"attempts"` // attempts that failed with the same error, each of another job
+	Attempts int    `json:"attempts"` // attempts that failed with the same error, one per job
 	Cause    string `json:"cause"`
 	GPUs     []int  `json:"gpus"` // the GPUs of those attempts
 }

@@ -72,7 +72,7 @@ type ReadingsOfGPU struct {
 type GPUWait struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	Code gpu.Code  `json:"code"` // why; if the GPU was usable, why the first job waited: a wait.code, host_memory or too_few_gpus
+	Code gpu.Code  `json:"code"` // why the GPU was unusable or, if usable, why the first job waited: a wait.code, host_memory or too_few_gpus
 	User *string   `json:"user"` // the user who caused it
 }
 

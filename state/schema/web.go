@@ -117,7 +117,7 @@ type JobDetail struct {
 // Timeline is when the attempts of a batch ran, and on which GPUs.
 type Timeline struct {
 	Head
-	Attempts []AttemptRow `json:"attempts"` // in the order of their ends, running ones last
+	Attempts []AttemptRow `json:"attempts"` // by time of end, running ones last
 	Readings *Readings    `json:"readings"` // of all runs; null if there are none
 }
 
@@ -134,7 +134,7 @@ type Curve struct {
 	Values []*float64 `json:"values"` // null where the value was not finite
 }
 
-// Matches are the lines of a log that contain a string.
+// Matches are the log lines that contain a string.
 type Matches struct {
 	Head
 	Count int     `json:"count"`

@@ -78,7 +78,7 @@ const (
 	PlanOutputMissing  PlanCode = "output_missing"
 	PlanInputChanged   PlanCode = "input_changed"
 	PlanLogDeleted     PlanCode = "log_deleted"   // it has no outputs, and its log is gone
-	PlanNeedsChanged   PlanCode = "needs_changed" // it needs other jobs than before
+	PlanNeedsChanged   PlanCode = "needs_changed" // it now needs different jobs
 	PlanNeedRuns       PlanCode = "need_runs"     // a job that it needs runs
 	PlanNeedNewer      PlanCode = "need_newer"    // a job that it needs succeeded after it did
 	PlanSimulated      PlanCode = "simulated"     // it succeeded or was pruned on simulated GPUs only

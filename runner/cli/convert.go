@@ -19,7 +19,7 @@ Examples:
 
     gpurun convert --lines cmds.txt -m 8GiB -j 4 > cmds.yaml
     gpurun convert command.txt > command.yaml
-    gpurun convert sweep.yaml > jobs.yaml         a W&B sweep`
+    gpurun convert sweep.yaml > jobs.yaml         # a W&B sweep`
 }
 
 func (c *convertCmd) Run(a *app) error {

@@ -38,7 +38,7 @@ Examples:
 
     gpurun exec -- python train.py --lr 1e-3
     gpurun exec -g 2 -m 40GiB -- torchrun --nproc-per-node 2 train.py
-    gpurun exec --name notebook -- jupyter lab     gpurun stop --exec notebook ends it`
+    gpurun exec --name notebook -- jupyter lab     # gpurun stop --exec notebook ends it`
 }
 
 // Run waits for GPUs and runs the command on them.

@@ -53,7 +53,7 @@ Examples:
 
     gpurun gpus -w
     gpurun gpus --gpu-memory 40GiB --max-util 10
-    gpurun gpus --clear 3                          use GPU 3 before its quarantine ends`
+    gpurun gpus --clear 3                          # use GPU 3 before its quarantine ends`
 }
 
 // request returns the request given by the flags, for c GPUs.

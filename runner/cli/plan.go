@@ -35,8 +35,8 @@ func (planCmd) Help() string {
 
 Examples:
 
-    gpurun plan -v jobs.yaml            also settings and commands
-    gpurun plan --simulate jobs.yaml    also when each job would start and end
+    gpurun plan -v jobs.yaml            # also settings and commands
+    gpurun plan --simulate jobs.yaml    # also when each job would start and end
     gpurun plan --json jobs.yaml | jq '.jobs[] | select(.plan.run) | .name'`
 }
 

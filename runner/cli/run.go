@@ -30,9 +30,9 @@ func (runCmd) Help() string {
 
 Examples:
 
-    gpurun --sim 4x24GiB jobs.yaml           simulated GPUs
-    gpurun --lines cmds.txt -m 8GiB -j 4     every line of cmds.txt is a job
-    gpurun run -d jobs.yaml                  in the background, also after logout`
+    gpurun --sim 4x24GiB jobs.yaml           # simulated GPUs
+    gpurun --lines cmds.txt -m 8GiB -j 4     # every line of cmds.txt is a job
+    gpurun run -d jobs.yaml                  # in the background, also after logout`
 }
 
 func (c *runCmd) Run(a *app) error {

@@ -18,8 +18,8 @@ func (pauseCmd) Help() string {
 
 Examples:
 
-    gpurun pause                   start no more jobs for now
-    gpurun pause 'train-*-s42'     hold these jobs
+    gpurun pause                   # start no more jobs for now
+    gpurun pause 'train-*-s42'     # hold these jobs
     gpurun resume`
 }
 
@@ -58,7 +58,7 @@ func (retryCmd) Help() string {
 Examples:
 
     gpurun retry train-cifar10-s42
-    gpurun retry '*'               all that failed`
+    gpurun retry '*'               # all that failed`
 }
 
 // Run restarts failed jobs.

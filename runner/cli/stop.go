@@ -24,9 +24,9 @@ func (stopCmd) Help() string {
 
 Examples:
 
-    gpurun stop 'train-*-s42'      these jobs
-    gpurun stop --gpu 5            free GPU 5; its jobs run elsewhere
-    gpurun stop --drain            start no more jobs`
+    gpurun stop 'train-*-s42'      # these jobs
+    gpurun stop --gpu 5            # free GPU 5; its jobs run elsewhere
+    gpurun stop --drain            # start no more jobs`
 }
 
 // Run sends the run a stop request.

@@ -55,7 +55,7 @@ var (
 		{code: SilentNow, refuses: func(_ *query, d *device) bool { return d.err != "" },
 			words: func(_ *query, d *device) string { return "does not answer: " + d.err }},
 		{code: Prohibited, refuses: func(_ *query, d *device) bool { return d.mode == ComputeProhibited },
-			words: text("compute mode is prohibited, so no process can use it")},
+			words: text("compute mode is prohibited, so no process can use the GPU")},
 		{code: Quarantined, refuses: func(_ *query, d *device) bool { return d.quarantine != nil },
 			words: func(_ *query, d *device) string { return d.quarantine.words() }},
 	}
@@ -250,7 +250,7 @@ func unreadable(_ *query, d *device) string {
 	if b := d.biggest(); b != nil {
 		return "cannot read its free memory, and " + b.on()
 	}
-	return "cannot read its free memory, and a job holds it"
+	return "cannot read its free memory, and a job holds the GPU"
 }
 
 // missingMemory describes how much memory is missing and who uses it.

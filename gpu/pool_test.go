@@ -92,7 +92,7 @@ func TestAdmitReportsTheReason(t *testing.T) {
 		{name: "never read", code: Unread, do: func(p *Pool) { p.devs[0].read = false }, want: "not read yet"},
 		{name: "lost", code: SilentNow, see: func(r *Reading) { r.Err = "GPU is lost" }, want: "does not answer: GPU is lost"},
 		{name: "no reading at all", code: Unread, do: func(p *Pool) { p.Observe(Observation{At: sec(101), Err: "hangs since 14:02"}) }, want: "no readings: hangs since 14:02"},
-		{name: "prohibited", code: Prohibited, see: func(r *Reading) { r.ComputeMode = ComputeProhibited }, want: "compute mode is prohibited, so no process can use it"},
+		{name: "prohibited", code: Prohibited, see: func(r *Reading) { r.ComputeMode = ComputeProhibited }, want: "compute mode is prohibited, so no process can use the GPU"},
 		{name: "exclusive and empty", see: func(r *Reading) { r.ComputeMode = ComputeExclusive }},
 		{name: "exclusive and used", code: Exclusive, user: "bob", see: func(r *Reading) { r.ComputeMode = ComputeExclusive; with(r, bobs(GiB)) },
 			want: "compute mode is exclusive, and bob's python 4711 is using 1 GiB"},

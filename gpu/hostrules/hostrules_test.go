@@ -93,7 +93,7 @@ func TestInvalidRulesAreIgnoredWithAWarning(t *testing.T) {
 		{"max_gpus_per_job: 1.5", `host.yaml:1:19: max_gpus_per_job: "1.5" is not a whole number (ignored)`},
 		{"max_timeout: 1-12:00:00", `host.yaml:1:14: max_timeout: invalid duration "1-12:00:00" (ignored); try 1d12h`},
 		{"others: avoided", `host.yaml:1:9: others: unknown value "avoided" (ignored); did you mean "avoid"?`},
-		{"hours: [{devices: [6]}]", `host.yaml:1:9: hours entry has no when (ignored); add when: "Mon-Fri 20:00-08:00, Sat-Sun"`},
+		{"hours: [{devices: [6]}]", `host.yaml:1:9: this hours entry has no when (ignored); add when: "Mon-Fri 20:00-08:00, Sat-Sun"`},
 		{"hours: [{devices: [x], when: Sat}]", `host.yaml:1:20: devices: invalid GPU ID "x" (ignored); use indices (0,2-3) or UUIDs (GPU-…)`},
 		{"hours: [{device: [6], when: Sat-So}]", `host.yaml:1:10: unknown key "device" (ignored); did you mean "devices"?
 host.yaml:1:29: when: invalid day "Sat-So" (try Mon or Mon-Fri) (ignored); try 20:00-08:00, or "Mon-Fri 20:00-08:00, Sat-Sun"`},

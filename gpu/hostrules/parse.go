@@ -167,7 +167,7 @@ func (p *parser) hours(n *yaml.Node) (list []gpu.DeviceHours) {
 		case h.Hours.String() != "":
 			list = append(list, h)
 		case len(p.Out.Problems) == problems:
-			p.Problem(item.Line, item.Column, `add when: "Mon-Fri 20:00-08:00, Sat-Sun"`, "hours entry has no when")
+			p.Problem(item.Line, item.Column, `add when: "Mon-Fri 20:00-08:00, Sat-Sun"`, "this hours entry has no when")
 		}
 	}
 	return list

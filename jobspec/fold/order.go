@@ -215,7 +215,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	if queued > 0 {
 		entries = Fold(jobs)
 		after, leads, _ = waits(entries, waited)
-		warn("needs cannot express the order of %d jobs: they run one at a time, in a queue", queued)
+		warn("the order of %d jobs cannot be written as needs, so they run one at a time, in a queue", queued)
 	}
 	in, last := make([]int, len(rs)), map[string]int{}  // entry of each job; latest job of each program
 	count, pauses := map[string]int{}, map[string]int{} // jobs of each program; how often the launcher waits between two
@@ -249,7 +249,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 			if pauses[p] == count[p]-1 {
 				how = "one after another"
 			}
-			warn("the launcher runs %d × %s %s, but these jobs can run in parallel", count[p], Script(rs[e.Jobs[0]][0].Run[0]), how)
+			warn("the launcher runs %s %d times, %s, but these jobs can run in parallel", Script(rs[e.Jobs[0]][0].Run[0]), count[p], how)
 		}
 		for x, other := range entries {
 			direct := after[y][x] > 0

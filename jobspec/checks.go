@@ -84,7 +84,7 @@ func (l *loader) logClash(j *Job, t *expand.Text, path string, other *Job) {
 	l.batch.clashing[path] = true
 	if l.opts.Lint {
 		l.lints.Find(l.files[j.File].src, j.Spec.text, Problem{Lint: lint.LogClash, Line: t.Line, Col: t.Col,
-			Text: fmt.Sprintf("job %q logs to %s, which would also hold the previous log of job %q", j.Name, path, other.Name),
+			Text: fmt.Sprintf("job %q logs to %s, where job %q would keep its previous log", j.Name, path, other.Name),
 			Hint: "give the logs an extension, for example {name}.log"}, false)
 	}
 }

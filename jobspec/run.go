@@ -127,7 +127,7 @@ func (p *proto) checkInherited(name string, v *yaml.Node, t *expand.Text) {
 		_, set := os.LookupEnv(from)
 		switch {
 		case slices.Contains(ownEnv, from) || strings.HasPrefix(from, "GPURUN_PARAM_"):
-			p.src.Problem(l, c, "read it in run; in env, $NAME comes from gpurun's environment", "env: %s: gpurun sets $%s for each job", name, from)
+			p.src.Problem(l, c, "read it in run instead: in env, $NAME comes from gpurun's environment", "env: %s: gpurun sets $%s for each job", name, from)
 		case !set && from != name:
 			p.src.Warning(l, c, "for a dollar sign, write $$", "env: %s: $%s is not set in gpurun's environment, so it expands to nothing", name, from)
 		}

@@ -80,7 +80,7 @@ func (r *tableReader) header(c *csv.Reader, fields []string) {
 		case f == "":
 			r.fail(line, col, "give it a name, or leave it out (pandas: to_csv(index=False))", "column %d has no name", i+1)
 		case len(fields) == 1 && strings.ContainsAny(f, ";\t"):
-			r.fail(line, col, "separate values by commas", "%q is the name of a single column", source.Clip(f))
+			r.fail(line, col, "separate values with commas", "the header has only one column: %q", source.Clip(f))
 		}
 		r.Names = append(r.Names, column{f, line, col})
 	}

@@ -36,7 +36,7 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	m.presence(includes)
 	for _, e := range excludes {
 		if !e.used {
-			r.Warning(e.node.Line, e.node.Column, "", "exclude entry matches no job")
+			r.Warning(e.node.Line, e.node.Column, "", "this exclude entry matches no job")
 		}
 	}
 	for _, e := range includes {

@@ -78,7 +78,7 @@ const maxColumns = 1000
 // wide reports a problem and returns true if a row has too many columns.
 func (r *tableReader) wide(line, n int) bool {
 	if n > maxColumns {
-		r.fail(line, 1, "each row is a job and each column a parameter: transpose the file, or let the job read its data itself", "this row has more than %d columns", maxColumns)
+		r.fail(line, 1, "each row is a job and each column a parameter: transpose the file, or let the job read the file", "this row has more than %d columns", maxColumns)
 	}
 	return n > maxColumns
 }

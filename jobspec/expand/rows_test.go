@@ -33,7 +33,7 @@ func read(name, data string) string {
 }
 
 func TestTablesAreReadAndChecked(t *testing.T) {
-	const swap = "each row is a job and each column a parameter: transpose the file, or let the job read its data itself"
+	const swap = "each row is a job and each column a parameter: transpose the file, or let the job read the file"
 	var wide strings.Builder
 	for i := range 2000 {
 		fmt.Fprintf(&wide, "a%d: 1, ", i)
@@ -46,7 +46,7 @@ func TestTablesAreReadAndChecked(t *testing.T) {
 		{"tsv", "a.TSV", "a\tb\n1\t x y \n", "a b / 2: 1 x y'"},
 		{"csv: short row", "a.csv", "a,b\n1\n", "a.csv:2:1: this row has 1 value, the header has 2; quote values that contain a comma, or add commas for missing values"},
 		{"csv: long row", "a.csv", "a,b\n1,2,3\n", "a.csv:2:1: this row has 3 values, the header has 2; quote values that contain a comma, or add commas for missing values"},
-		{"csv: semicolons", "a.csv", "a;b\n1;2\n", `a.csv:1:1: "a;b" is the name of a single column; separate values by commas`},
+		{"csv: semicolons", "a.csv", "a;b\n1;2\n", `a.csv:1:1: the header has only one column: "a;b"; separate values with commas`},
 		{"csv: an index", "a.csv", ",a\n0,1\n", "a.csv:1:1: column 1 has no name; give it a name, or leave it out (pandas: to_csv(index=False))"},
 		{"csv: open quote", "a.csv", "a,b\né,\"x\ny", "a.csv:3:2: is not valid CSV: extraneous or missing \" in quoted-field; write a quote inside a value as \"\", and the whole value in quotes"},
 		{"csv: duplicate row", "a.csv", "a,b\n1,2\n3,4\n1,2\n", "a.csv:4:1: is the same as line 2; remove one; to repeat jobs, add a matrix parameter such as seed: 0..4"},

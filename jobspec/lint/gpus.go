@@ -71,7 +71,7 @@ var (
 func (l *linter) devices(args []arg, maybe bool) {
 	for _, a := range args {
 		if a.host && strings.HasSuffix(a.prefix, "cuda:") {
-			l.find(Pinned, true, a.word, l.short(a.word)+" uses the host's GPU numbers, but inside the job they start at 0", "use cuda:0")
+			l.find(Pinned, true, a.word, l.short(a.word)+" uses the host's GPU numbers, but inside the job GPU numbers start at 0", "use cuda:0")
 		}
 		most := -1
 		for _, m := range cudaDevice.FindAllStringSubmatch(strings.Join(a.texts, "\n\n"), -1) {
@@ -84,7 +84,7 @@ func (l *linter) devices(args []arg, maybe bool) {
 	}
 	for _, o := range options(args, gpuOptions...) {
 		if o.value.host {
-			l.find(Pinned, true, o.at, l.short(o.at)+" uses the host's GPU numbers, but inside the job they start at 0", "use 0")
+			l.find(Pinned, true, o.at, l.short(o.at)+" uses the host's GPU numbers, but inside the job GPU numbers start at 0", "use 0")
 			continue
 		}
 		most := largest(o.value.texts)

@@ -190,7 +190,7 @@ func modelText(s *source.Source, name string, n *yaml.Node) string {
 		}
 	}
 	if len(means) > 1 {
-		s.Problem(n.Line, n.Column, "keep one: gres (Slurm) or resource (Grid Engine) for a GPU type, constraint for a node feature", "cluster: models: %s has two names, %s", name, strings.Join(means, " and "))
+		s.Problem(n.Line, n.Column, "keep one: gres (Slurm) or resource (Grid Engine) for a GPU type, constraint for a node feature", "cluster: models: %s has more than one name: %s", name, strings.Join(means, " and "))
 	}
 	return strings.TrimSpace(strings.Join(means, "") + " " + given["memory"])
 }

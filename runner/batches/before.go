@@ -85,7 +85,11 @@ func (r *Reader) Reruns(b *jobspec.Batch, h *state.History, core *sched.Core) (t
 	if p, ok := pasts[first]; ok {
 		reason = p.reason(reason, b, j)
 	}
-	return fmt.Sprintf("rerunning %s that succeeded before and took %.1f GPU hours (%s: %s)", state.Count(jobs, "job"), hours, j.Name, reason), "gpurun plan shows the reason for each; gpurun done JOB… keeps the result of a job", true
+	such := ""
+	if jobs > 1 {
+		such = "for example "
+	}
+	return fmt.Sprintf("rerunning %s that succeeded before and took %.1f GPU hours (%s%s: %s)", state.Count(jobs, "job"), hours, such, j.Name, reason), "gpurun plan shows the reason for each; gpurun done JOB… keeps the result of a job", true
 }
 
 // signature returns a string that is equal for possible versions of the same job. It contains the

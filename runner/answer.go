@@ -64,7 +64,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		}
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.DoneRequested{Jobs: ids, Without: r.Without} })
 	}
-	return control.Reply{}, fmt.Errorf("the run does not support the request %q (it may be another version of gpurun)", r.Op)
+	return control.Reply{}, fmt.Errorf("the run does not support the request %q (it may use another version of gpurun)", r.Op)
 }
 
 // match returns the IDs of the jobs of a file, or of all files if it is "", that match patterns,
@@ -122,7 +122,7 @@ func (l *loop) status(whole bool) *schema.Status {
 		}
 	}
 	for _, h := range st.Live.Held {
-		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%s held, starting with %s: the first attempts of %s failed with the same error: %s", state.Count(h.Jobs, "job"), h.First, state.Count(h.Attempts, "similar job"), h.Cause)})
+		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%s held, starting with %s, because the first attempts of %s failed with the same error: %s", state.Count(h.Jobs, "job"), h.First, state.Count(h.Attempts, "similar job"), h.Cause)})
 	}
 	return st
 }
@@ -254,7 +254,7 @@ func Supersedes(here *state.Record, there *state.Fact) string {
 	case here.State == state.Succeeded:
 		return Already[control.OpDone]
 	}
-	return "a later attempt here did not succeed, so the job will rerun"
+	return "a later attempt in this batch did not succeed, so the job will rerun"
 }
 
 // keeps returns why a request leaves a job unchanged, or "".

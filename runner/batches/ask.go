@@ -66,7 +66,7 @@ func (ref *Ref) Silent(err error) error {
 	case !ref.Runner.Here:
 		e.Text, e.Hint = fmt.Sprintf("it is process %d on %s", pid, ref.Runner.Host), "run this command on "+ref.Runner.Host
 	case ref.Runner.UID >= 0 && ref.Runner.UID != os.Getuid() && os.Getuid() != 0:
-		e.Text = fmt.Sprintf("it is process %d of %s, which only that user can reach", pid, cmp.Or(host.Login(ref.Runner.UID), fmt.Sprintf("user %d", ref.Runner.UID)))
+		e.Text = fmt.Sprintf("it is process %d of %s, and only that user or root can reach it", pid, cmp.Or(host.Login(ref.Runner.UID), fmt.Sprintf("user %d", ref.Runner.UID)))
 	case procs.Stopped(pid):
 		e.Text, e.Hint = fmt.Sprintf("process %d is stopped", pid), fmt.Sprintf("kill -CONT %d resumes it", pid)
 	case errors.Is(err, control.ErrNoRun):

@@ -83,8 +83,8 @@ func NoCopy(s *disk.State) error {
 		dir := s.Dir(at.Ledger)
 		if f := look(disk.AttemptDir(dir, at.Start.UniID), at.Start.UniID); f.Original != "" {
 			return &Failure{
-				Code: ExitState, Text: fmt.Sprintf("%s is a copy of %s, whose %s is still running (process %d)", dir, f.Original, at.Start.Job, f.PID),
-				Hint: "wait until it has ended, or remove the copy to run all jobs here: rm -r " + dir,
+				Code: ExitState, Text: fmt.Sprintf("%s is a copy of %s, where job %s is still running (process %d)", dir, f.Original, at.Start.Job, f.PID),
+				Hint: "wait until the job has ended, or remove the copy to run all jobs here: rm -r " + dir,
 			}
 		}
 	}

@@ -142,7 +142,7 @@ func (r *Reader) FindJobs(file string, jobs []string, alone string) ([]*Ref, err
 			return others, nil
 		}
 		if len(others) > 1 {
-			return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches in this folder have %s %s: %s", len(others), map[bool]string{true: "a job", false: "jobs"}[len(jobs) == 1], strings.Join(jobs, ", "), namesOf(others)), Hint: "name one of them: --file " + others[0].File}
+			return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches in this folder have %s named %s: %s", len(others), map[bool]string{true: "a job", false: "jobs"}[len(jobs) == 1], strings.Join(jobs, ", "), namesOf(others)), Hint: "name one of them: --file " + others[0].File}
 		}
 	}
 	return refs[:1], nil // the caller reports a missing job

@@ -46,7 +46,7 @@ func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 		}
 	}
 	if len(jobs) == 0 {
-		return nil, &Failure{Code: ExitUsage, Text: "no job with prune has succeeded and reported its metric yet", Hint: "add prune to the job file, which reruns no job"}
+		return nil, &Failure{Code: ExitUsage, Text: "no job with prune has succeeded and reported its metric yet", Hint: "add prune to the job file; that does not rerun any job"}
 	}
 	slices.Sort(keeps)
 	rows = [][]string{{"keep", "pruned", "GPU time saved", "best kept", "max loss"}}

@@ -45,8 +45,8 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 		for _, at := range open {
 			jobs = append(jobs, at.Start.Job)
 		}
-		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s of %s may still be running: nothing was copied, because a copied job could run twice",
-			old.File, strings.Join(jobs, ", "), old.File), Hint: "gpurun wait --file " + old.File + " waits for it, gpurun stop --file " + old.File + " ends it; then try again"}
+		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s may still be running: nothing was copied, because a copied job could run twice",
+			old.File, strings.Join(jobs, ", ")), Hint: "run gpurun wait --file " + old.File + " or gpurun stop --file " + old.File + ", then try again"}
 	}
 	var run state.Fact
 	last, starts, runs := map[string]state.Fact{}, map[string]state.Fact{}, map[string]state.Fact{}
@@ -151,7 +151,7 @@ func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool, abandon s
 			from := Shown(old.File)
 			e := &Failure{
 				Code: ExitState, Text: fmt.Sprintf("%s may still be running for %s, which no longer exists", state.Count(n, "job"), from),
-				Hint: "gpurun wait --file " + from + " waits for it, gpurun stop --file " + from + " ends it; then " + moved{from: from, to: f.Path}.Fix(),
+				Hint: "run gpurun wait --file " + from + " or gpurun stop --file " + from + "; then " + moved{from: from, to: f.Path}.Fix(),
 			}
 			if !disk.OnThisHost(run) {
 				e.Text += ", on " + run.Host

@@ -13,7 +13,7 @@ type convertCmd struct {
 }
 
 func (convertCmd) Help() string {
-	return `Save the output next to the old file, because paths are relative to its folder.
+	return `Save the output in the old file's folder, because paths are relative to that folder.
 
 Examples:
 

@@ -22,7 +22,7 @@ type eventsCmd struct {
 }
 
 func (eventsCmd) Help() string {
-	return `To continue later, pass the last seq that you saw to --after.
+	return `To continue later, give --after the last seq that you saw.
 
 Examples:
 

@@ -28,7 +28,7 @@ type gpusCmd struct {
 	needFlags `embed:""`
 	Watch     bool     `short:"w" help:"Redraw until Ctrl-C."`
 	JSON      bool     `name:"json" help:"Print the GPUs as JSON."`
-	Engine    string   `placeholder:"NAME" help:"Show the nodes of a cluster instead: slurm, sge."`
+	Engine    string   `placeholder:"NAME" help:"Show the nodes of a cluster instead: slurm or sge."`
 	Clear     []string `placeholder:"GPU" help:"End your quarantine of a GPU, by index or UUID."`
 }
 

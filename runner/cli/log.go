@@ -30,7 +30,7 @@ type logCmd struct {
 }
 
 func (logCmd) Help() string {
-	return `On a terminal, shows control sequences other than colors as text.
+	return `On a terminal, shows control sequences as text, except for colors.
 
 Examples:
 

@@ -14,7 +14,7 @@ type forgetCmd struct {
 }
 
 func (forgetCmd) Help() string {
-	return `Deletes nothing: ledger, logs and outputs stay.
+	return `Deletes nothing: the ledger, logs and outputs stay.
 
 Examples:
 

@@ -26,7 +26,7 @@ type mcpCmd struct {
 }
 
 func (mcpCmd) Help() string {
-	return `Clients start this command themselves; without --allow they can only read, and only below --root.
+	return `Clients start this command themselves; without --allow they can only read.
 
 Examples:
 

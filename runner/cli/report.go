@@ -37,7 +37,7 @@ type reportCmd struct {
 }
 
 func (reportCmd) Help() string {
-	return `Writes one file with timeline, GPUs, results, failures and commands; it contains no secrets and needs no network.
+	return `Writes one file with the timeline, GPUs, results, failures and commands; it contains no secrets and needs no network.
 
 Examples:
 

@@ -100,7 +100,7 @@ var Limit, Most = time.Minute, 300
 
 const maxEscaped = 20
 
-const notText = "a job file cannot have text that is not UTF-8: "
+const notText = "a job file cannot contain text that is not UTF-8: "
 
 // Run runs the programs of a config and returns what they started. If an interpreter starts without
 // a recorder, Run starts over with one in its place.

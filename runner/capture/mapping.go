@@ -149,7 +149,7 @@ func (m *Mapping) env(list []string) (out []string) {
 		switch {
 		case ownName().MatchString(name) && !(m.indexed && name == taskID) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH") || name == "TMPDIR" && v == "/tmp" && old == "":
 		case !jobspec.IsEnvName(name):
-			note(&m.left, "the launcher sets "+name+", which a job file cannot: skipped")
+			note(&m.left, "the launcher sets "+name+", a name that a job file cannot set: skipped")
 		case redact.Named(name):
 			note(&m.left, "the launcher sets a secret ("+name+"): skipped; set it in the environment of gpurun instead")
 		default:

@@ -146,7 +146,7 @@ func (h *host) unread() {
 		if line, _, _ := strings.Cut(string(text)+p.line, "\n"); line != "" {
 			why := "the shell had exited or another program was still running"
 			if n == 0 {
-				why = "it does not press Enter"
+				why = "does not press Enter"
 			}
 			note(&h.report.Warnings, fmt.Sprintf("the launcher types %q in session %s, but %s: skipped", line, p.session, why))
 		}

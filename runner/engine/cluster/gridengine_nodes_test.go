@@ -62,5 +62,5 @@ jobs:
 	}
 	b.Says(ends[0].Uncharged, "assigned a GPU with 16 GiB, but the job needs 24 GiB")
 	b.Says(ends[1].Reason, "offers only qf:hostname=")
-	b.Says(ends[1].Reason, "; excluded because gpu_memory is 24 GiB: ")
+	b.Says(ends[1].Reason, "; gpu_memory (24 GiB) excludes ")
 }

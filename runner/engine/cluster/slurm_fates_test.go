@@ -177,7 +177,7 @@ func TestRealRefusedJobsFailWithReason(t *testing.T) {
 		Quietly("scontrol", "update", "partitionname=gpu", "state=up", "maxtime=unlimited")
 	})
 	b.Command("scontrol", "update", "partitionname=gpu", "maxtime=30")
-	const long = "--time=33 (cluster.time, or timeout plus grace plus 2 minutes) exceeds the limit of 30 minutes on partition gpu (shorten timeout by 3m,"
+	const long = "--time=33 (cluster.time, or timeout plus grace plus 2 minutes) exceeds the limit of 30 minutes on partition gpu; shorten timeout by 3m,"
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm refuses them: "+long)
 	b.Says(b.Run("jobs.yaml"), "3 failed with the same error: slurm: "+long)
 

@@ -398,7 +398,7 @@ func (c *Cluster) excludedNodes(l *engine.Launch) string {
 	if len(nodes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; excluded because gpu_memory is %s: %s", l.Request.GPUMemory.Round(), strings.Join(nodes, ", "))
+	return fmt.Sprintf("; gpu_memory (%s) excludes %s", l.Request.GPUMemory.Round(), strings.Join(nodes, ", "))
 }
 
 // requeue puts attempts back into the queue after their submission was certainly refused. Their

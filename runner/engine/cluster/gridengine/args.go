@@ -103,7 +103,7 @@ func models(a cluster.JobRequest) (resource []string, err error) {
 		key, value, ok := strings.Cut(m.Means, "=")
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("gpu_model: no Grid Engine name for %q: set cluster: {models: {%s: \"RESOURCE=VALUE\"}} (qhost -F lists both)", m.Name, m.Name)
+			return nil, fmt.Errorf("gpu_model: no Grid Engine name for %q: set cluster: {models: {%s: \"RESOURCE=VALUE\"}} (qhost -F lists resources and values)", m.Name, m.Name)
 		case name != "" && name != key:
 			return nil, fmt.Errorf("gpu_model: Grid Engine needs all models in one resource, not %s and %s", name, key)
 		}

@@ -73,7 +73,7 @@ func models(a cluster.JobRequest) (gres string, features []string, err error) {
 		case gres == "":
 			gres = m.Means
 		case len(a.Request.Models) > 0:
-			return "", nil, fmt.Errorf("gpu_model: Slurm accepts several models only as node features: set cluster: {models: {%s: \"constraint=FEATURE\"}} (sinfo -o '%%G %%f' lists both)", m.Name)
+			return "", nil, fmt.Errorf("gpu_model: Slurm accepts several models only as node features: set cluster: {models: {%s: \"constraint=FEATURE\"}} (sinfo -o '%%G %%f' lists GPUs and features)", m.Name)
 		}
 	}
 	if len(features) > 0 && gres != "" && len(a.Request.Models) == 0 {

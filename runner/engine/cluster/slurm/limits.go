@@ -59,7 +59,7 @@ func exceeds(stdout string, args []string) string {
 	if err != nil || longest < 0 || asked <= longest || strings.Contains(stdout, overrides+"\n") {
 		return ""
 	}
-	return fmt.Sprintf("--time=%d (cluster.time, or timeout plus grace plus 2 minutes) exceeds the limit of %d minutes on partition %s (shorten timeout by %dm, or set another cluster.partition; sinfo -o '%%P %%l' lists the limits)",
+	return fmt.Sprintf("--time=%d (cluster.time, or timeout plus grace plus 2 minutes) exceeds the limit of %d minutes on partition %s; shorten timeout by %dm, or set another cluster.partition (sinfo -o '%%P %%l' lists the limits)",
 		asked, longest, where, asked-longest)
 }
 

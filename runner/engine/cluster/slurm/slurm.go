@@ -92,9 +92,9 @@ var refusals = []struct {
 	{"nvalid generic resource", cluster.Never, "sinfo -o '%P %G' lists the GPUs"},
 	{"nvalid license", cluster.Never, "scontrol show licenses lists them"},
 	{"eservation", cluster.Never, "scontrol show reservation lists them"},
-	{"node configuration is not available", cluster.Never, "request less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and MiB of the nodes"},
-	{"time limit", cluster.Never, "set a shorter timeout, or another partition; sinfo -o '%P %l' lists their limits"},
-	{"artition configuration not available", cluster.Never, "set a shorter timeout, or another partition; sinfo -o '%P %l %s' lists their limits"},
+	{"node configuration is not available", cluster.Never, "request less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and memory (MiB) of the nodes"},
+	{"time limit", cluster.Never, "set a shorter timeout, or another partition; sinfo -o '%P %l' lists the limits"},
+	{"artition configuration not available", cluster.Never, "set a shorter timeout, or another partition; sinfo -o '%P %l %s' lists the limits"},
 	{"roup not permitted", cluster.Never, "set cluster: {partition: NAME} to a partition that you can use; sinfo -s lists them"},
 }
 

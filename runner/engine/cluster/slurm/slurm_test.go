@@ -93,7 +93,7 @@ func TestRefusalsOfSbatch(t *testing.T) {
 		return r
 	}, map[string]refusal{
 		failed + "Requested node configuration is not available\n": {
-			Is: cluster.Never, Why: "Requested node configuration is not available (request less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and MiB of the nodes)",
+			Is: cluster.Never, Why: "Requested node configuration is not available (request less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and memory (MiB) of the nodes)",
 		},
 		"allocation failure: Invalid feature specification\n": {
 			Is: cluster.Never, Why: "Invalid feature specification (fix cluster.constraint; sinfo -o '%P %f' lists the features)",
@@ -260,8 +260,8 @@ func TestTimeAbovePartitionLimitIsRefused(t *testing.T) {
 		want string
 	}{
 		{"--time=10", ""},
-		{"--time=13", "--time=13 (cluster.time, or timeout plus grace plus 2 minutes) exceeds the limit of 10 minutes on partition gpu (shorten timeout by 3m,"},
-		{"--partition=day --time=241", "the limit of 240 minutes on partition day (shorten timeout by 1m,"},
+		{"--time=13", "--time=13 (cluster.time, or timeout plus grace plus 2 minutes) exceeds the limit of 10 minutes on partition gpu; shorten timeout by 3m,"},
+		{"--partition=day --time=241", "the limit of 240 minutes on partition day; shorten timeout by 1m,"},
 		{"--partition=gpu,long --time=1560", ""},
 		{"--partition=gpu,long --time=1561", "the limit of 1560 minutes on partition long"},
 		{"--partition=gpu,any --time=99999", ""},

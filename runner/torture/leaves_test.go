@@ -115,7 +115,7 @@ func TestStoppedKeeperLosesNothing(t *testing.T) {
 	_ = syscall.Kill(pids[0], syscall.SIGSTOP)
 	t.Cleanup(func() { _ = syscall.Kill(pids[0], syscall.SIGCONT) })
 	l.kill(first)
-	silent := fmt.Sprintf("keeper %d does not answer (stopped? kill -CONT %[1]d)", pids[0])
+	silent := fmt.Sprintf("keeper %d does not answer: if it is stopped, run kill -CONT %[1]d", pids[0])
 
 	stop := l.exec([]string{gpurun, "stop", "--file", l.file})
 	if !stop.wait(patience) {

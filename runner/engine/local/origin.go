@@ -17,7 +17,7 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("process %d runs a job with no start in the ledger (%s): wait for it to end, or kill it", e.PID, e.Dir)
+	return fmt.Sprintf("process %d runs a job whose start is not in the ledger (%s): wait for the process to end, or kill it", e.PID, e.Dir)
 }
 
 // Trace reads an attempt's start from its record.

@@ -75,7 +75,7 @@ func (r *remote) silence() string {
 	if r.pid == 0 {
 		return "the keeper of an earlier run does not answer"
 	}
-	return fmt.Sprintf("keeper %d does not answer (stopped? kill -CONT %[1]d)", r.pid)
+	return fmt.Sprintf("keeper %d does not answer: if it is stopped, run kill -CONT %[1]d", r.pid)
 }
 
 // failedStartsMost is how many keepers in a row may end before sending anything.

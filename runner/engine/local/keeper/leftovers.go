@@ -151,7 +151,7 @@ func (a *attempt) endLeftovers(left []procs.ID, launcher bool) {
 	what := procs.Describe(left)
 	switch {
 	case launcher && a.rec.Behind:
-		a.rec.LeftRunning = fmt.Sprintf("%s ran in the background and used no GPU in %s; end the script with \"wait\", or set leftovers: wait", what, a.k.limits.OnGPUWithin)
+		a.rec.LeftRunning = fmt.Sprintf("%s ran in the background and used no GPU within %s; end the script with \"wait\", or set leftovers: wait", what, a.k.limits.OnGPUWithin)
 	case launcher:
 		a.rec.LeftRunning = fmt.Sprintf("%s was still running in the background; end the script with \"wait\", or set leftovers: wait", what)
 	case a.Leftovers == engine.LeftoversFail:

@@ -357,5 +357,5 @@ func (c *Core) whyAttempt(id int32) *schema.Wait {
 }
 
 func (c *Core) whyMoving(int32) *schema.Wait {
-	return waits(schema.WaitKept, "being resized: it will continue on its GPUs in a moment")
+	return waits(schema.WaitKept, "being resized: it continues once the GPUs kept for it are free")
 }

@@ -114,7 +114,7 @@ func (c *Core) heardLast(a *attempt, ev Ended, end state.Phase) {
 	}
 	if len(c.pruning.curves[a.job]) == 0 && !c.pruning.silent && !c.opts.NoPrune && end == state.Succeeded {
 		c.pruning.silent = true
-		c.do(Warn{Text: fmt.Sprintf("%s has no %s in its log, so prune never compared it (check its metrics)", a.name, metric)})
+		c.do(Warn{Text: fmt.Sprintf("the log of %s has no %s, so prune never compared the job; check its metrics", a.name, metric)})
 	}
 }
 

@@ -41,8 +41,8 @@ func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 		}
 		disk.KeepOutOfGit(filepath.Dir(filepath.Dir(o.Folder)))
 		trees = append(trees, t)
-		said = append(said, fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s%s, in %s; new files, except in data and output folders, move to the work dir once no job uses the copy",
-			state.Count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), t.Root, at, batches.Shown(t.Home())))
+		said = append(said, fmt.Sprintf("jobs run in a copy of the code, %s: %s (%s) of %s%s; new files outside data and output folders move to the work dir once no job uses the copy",
+			batches.Shown(t.Home()), state.Count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), t.Root, at))
 	}
 	r.code = trees
 	return trees, said, nil

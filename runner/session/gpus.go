@@ -148,7 +148,7 @@ func (in Inherited) devices(devs []gpu.Device) (out []gpu.Device, err error) {
 		n, notIndex := strconv.Atoi(word)
 		if notIndex == nil && mixed && !in.pci {
 			return nil, &batches.Failure{Code: batches.ExitUsage,
-				Text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, but this machine has different GPU models: without CUDA_DEVICE_ORDER=PCI_BUS_ID, they may differ from the indices of nvidia-smi", in.visible),
+				Text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, but the GPUs of this machine are of different models: without CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA may not number them like nvidia-smi", in.visible),
 				Hint: "use UUIDs (gpurun gpus --json lists them), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"}
 		}
 		i := slices.IndexFunc(devs, func(d gpu.Device) bool {

@@ -75,7 +75,7 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 		notes = []string{"no effect on " + kind.Name + ", which gives each job its own GPUs: " + strings.Join(slices.Compact(notes), ", ")}
 	}
 	if job := batches.Allocation(); job.ID != "" {
-		notes = append(notes, fmt.Sprintf("inside %s with engine %s: gpurun submits new jobs (to use the GPUs of %s, run with --engine local)", job, kind.Name, job))
+		notes = append(notes, fmt.Sprintf("inside %s with engine %s: gpurun submits new jobs; to use the GPUs of %s, run with --engine local", job, kind.Name, job))
 	}
 	return problems, notes
 }

@@ -158,7 +158,7 @@ func (w *fileWatch) load(paths []string, o jobspec.Options, load func([]string, 
 func onlyOurs(paths []string) error {
 	for _, path := range paths {
 		if err := disk.CheckOwnership(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return &runner.Mistake{Text: "--watch would run later changes to the files, but " + err.Error()}
+			return &runner.Mistake{Text: "--watch would run jobs that are later added to the files, but " + err.Error()}
 		}
 	}
 	return nil

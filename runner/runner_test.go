@@ -466,7 +466,7 @@ func TestWarningsAreReportedOnce(t *testing.T) {
 		w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
 			return Play{For: time.Second, LeftOver: map[string]int{"a": 2}[l.Job]}
 		})
-		if got, want := w.run().Warnings, []string{"a: stopped 2 processes that it left running"}; !slices.Equal(got, want) {
+		if got, want := w.run().Warnings, []string{"a: gpurun stopped 2 processes that the job left running"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})

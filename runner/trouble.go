@@ -92,7 +92,7 @@ func (l *loop) warnOf(job string, e sched.Ended) {
 		if e.LeftOver > 1 {
 			what = fmt.Sprintf("%d processes", e.LeftOver)
 		}
-		l.say(fmt.Sprintf("%s: stopped %s that it left running", job, what))
+		l.say(fmt.Sprintf("%s: gpurun stopped %s that the job left running", job, what))
 	}
 	if len(e.Stuck) > 0 {
 		l.say(job + ": some of its processes survived SIGKILL (see dmesg); its GPUs stay reserved")

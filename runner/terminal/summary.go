@@ -84,7 +84,7 @@ func demandLines(ds []state.Demand) []string {
 	var out []string
 	for i, d := range ds {
 		if i == maxDemands {
-			return append(out, fmt.Sprintf("… and %d more with a gpu_memory that is far off", len(ds)-i))
+			return append(out, fmt.Sprintf("… and %d more whose gpu_memory is far off", len(ds)-i))
 		}
 		readings := "1 reading"
 		if d.Readings != 1 {

@@ -28,7 +28,7 @@ func TestSummaryListsFailuresFirst(t *testing.T) {
 			{Job: "train-c", Asked: 12 * gpu.GiB, Peak: 29 * gpu.GiB, Readings: 1},
 			{Job: "train-d", Asked: 12 * gpu.GiB, Peak: 700 * gpu.MiB, Readings: 43},
 		},
-		Warnings: []string{"train-c: stopped 2 processes that it left running"},
+		Warnings: []string{"train-c: gpurun stopped 2 processes that the job left running"},
 		Wall:     3*time.Hour + 5*time.Minute, GPUHours: 11.237,
 	}}
 	golden(t, "summary", s.Lines(80))

@@ -34,7 +34,7 @@ type GaveUp struct {
 }
 
 func (e *GaveUp) Error() string {
-	return fmt.Sprintf("%s: no match after searching for %s (narrow the pattern to a folder)", e.Pattern, e.After)
+	return fmt.Sprintf("%s: no match found within %s; narrow the pattern to a folder", e.Pattern, e.After)
 }
 
 // short returns the message with the pattern relative to dir.

@@ -66,21 +66,21 @@ var resultParams = []param{
 	{name: "versus", says: "PARAM=VALUE of the baseline", kind: ""},
 	{name: "where", says: "PARAM=VALUE,… that jobs must have; may be repeated", kind: ""},
 	{name: "err", says: "sd, sem or ci95", kind: "", usual: "sd"},
-	{name: "sort", says: "metric or parameter; a leading - reverses", kind: ""},
+	{name: "sort", says: "metric or parameter; a leading - reverses the order", kind: ""},
 }
 
 // operations returns all operations of the API.
 func operations() []operation {
 	const batch = "/batches/{batch}"
 	ops := []operation{
-		{path: "/hello", says: "Proof that the server knows the token: hexadecimal HMAC-SHA256 of the nonce, a space and the address, keyed by the read token and by the control token. Check that the address is the one you expect, because another server could forward a proof.", query: []param{{name: "nonce", says: "16 to 128 characters, never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
+		{path: "/hello", says: "Proof that the server knows each token: hexadecimal HMAC-SHA256 of the nonce, a space and the address, keyed once by the read token and once by the control token. Check that the address is the one you expect, because another server could forward a proof.", query: []param{{name: "nonce", says: "16 to 128 characters, never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
 		{path: "", says: "What this token allows.", right: Read, answer: schema.Session{}, json: (*call).session},
 		{path: "/openapi.json", says: "This document.", right: Read, answer: map[string]any{}, json: func(c *call) (any, error) { return c.server.Document(), nil }},
 		{path: "/host", says: "The GPUs of this host, who uses them, the queue for them, and the host's rules.", right: Read, answer: schema.GPUs{}, json: (*call).host},
 		{path: "/host/past", says: "The readings of the GPUs in the last hour.", right: Read, answer: schema.Past{}, json: (*call).past},
 		{path: "/usage", says: "GPU hours by user and batch.", right: Read, query: []param{{name: "days", says: "number of days to include", kind: 0, usual: "7", max: 30}}, answer: schema.Usage{}, json: (*call).usage},
 		{path: "/events", says: "Streams the events host (GPUs) and batches (Batches), each whenever its content changes.", right: Read, media: eventStream, raw: (*call).hostEvents},
-		{path: "/batches", says: "Your batches on this host, last started first.", right: Read, answer: schema.Batches{}, json: (*call).batches},
+		{path: "/batches", says: "Your batches on this host, latest start first.", right: Read, answer: schema.Batches{}, json: (*call).batches},
 		{path: batch, says: "A batch without its jobs: at most 16 KiB.", right: Read, answer: schema.Summary{}, json: (*call).summary},
 		{path: batch + "/jobs", says: "The jobs of a batch, a page at a time, in job-file order.", right: Read, query: pageParams, answer: schema.Jobs{}, json: (*call).jobs},
 		{path: batch + "/jobs/{job}", says: "A job by its ID or name, the reason for its state, and its attempts.", right: Read, answer: schema.JobDetail{}, json: (*call).job},
@@ -131,7 +131,7 @@ func (s *Server) allowed(has, needs Right) error {
 	case has >= needs:
 		return nil
 	case has == None:
-		return &Failure{Status: http.StatusUnauthorized, Code: "token", Text: "the token is missing or wrong", Hint: "open the address that gpurun web printed, or send the header Authorization: Bearer TOKEN, with the token from its file"}
+		return &Failure{Status: http.StatusUnauthorized, Code: "token", Text: "the token is missing or wrong", Hint: "open the address that gpurun web printed, or send the header Authorization: Bearer TOKEN, with the token from the file that gpurun web named"}
 	case s.Allow < needs && needs == Run:
 		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server cannot start jobs", Hint: "run gpurun web --control=run --root DIR"}
 	case s.Allow < needs:

@@ -99,7 +99,7 @@ func (c *call) do() (any, error) {
 		file = f.String()
 	}
 	if file != "" && body.Elem().FieldByName("Jobs").IsNil() { // it must not stop the other files' jobs
-		return nil, badRequest("file: it limits jobs, but there are none", "name jobs, or use a glob")
+		return nil, badRequest("file: works only with jobs", "name jobs, or use a glob")
 	}
 	request := body.Elem().Interface()
 	if start, is := request.(Start); is {

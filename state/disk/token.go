@@ -36,7 +36,7 @@ func Token(name string) (token, path string, err error) {
 		return "", path, err
 	}
 	if !fi.Mode().IsRegular() || fi.Mode().Perm()&0o077 != 0 {
-		return "", path, fmt.Errorf("other users can read %s (%s): remove it, and the next start creates a new one", path, fi.Mode())
+		return "", path, fmt.Errorf("%s is not a private file (%s): remove it, and the next start creates a new one", path, fi.Mode())
 	}
 	text, err := host.ReadOwn(path, 1<<10)
 	if err != nil {

@@ -39,7 +39,7 @@ type Event struct {
 // Batches is what `gpurun ls --json` prints.
 type Batches struct {
 	Head
-	Batches []BatchRow `json:"batches"` // last started first
+	Batches []BatchRow `json:"batches"` // latest start first
 }
 
 // BatchRow is a batch of this user on this host.

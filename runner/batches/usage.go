@@ -47,7 +47,7 @@ func (p *runLog) Usage(g *state.GPUReadings, now time.Time) *schema.BatchUsage {
 	parts, all := state.GPUUses(runs, held, g)
 	u.Parts, u.Time = schema.List(parts), all
 	if cluster {
-		u.Unknown = append(u.Unknown, "on a cluster, gpurun sees only the GPUs of these jobs, not how busy they were, which GPUs were free, or what other users used")
+		u.Unknown = append(u.Unknown, "on a cluster, gpurun sees which GPUs these jobs held, but not how busy GPUs were, which were free, or what other users used")
 	} else if len(held) > 0 && len(g.Rows) == 0 {
 		u.Unknown = append(u.Unknown, "no GPU readings, so GPU utilization and other users' share are unknown")
 	}

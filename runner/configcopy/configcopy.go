@@ -58,7 +58,7 @@ func (c *Copy) Write() error {
 		}
 		return err
 	case c.Lock == "":
-		return fmt.Errorf("config %q was changed after it was written; delete it", c.Path)
+		return fmt.Errorf("config %q was changed after gpurun wrote it; delete it", c.Path)
 	}
 	lock, err := lock(c.Lock, unix.LOCK_EX, 0)
 	if held := (*host.HeldError)(nil); errors.As(err, &held) {

@@ -73,7 +73,7 @@ func (c *addCmd) Run(a *app) error {
 		fmt.Fprintf(a.out, "%s: %s; to rerun it, run gpurun retry or gpurun forget\n", ref.Name(), known.Error())
 		return nil
 	case err != nil:
-		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s is unchanged: %s", ref.File, err), Hint: "add this job by hand", Lines: []string{a.pasted(ref, job)}, Err: err}
+		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("no job was added to %s: %s", ref.File, err), Hint: "add this job by hand", Lines: []string{a.pasted(ref, job)}, Err: err}
 	}
 	said := fmt.Sprintf("%s: added on line %d", ref.Name(), line)
 	ref.Look()
@@ -130,7 +130,7 @@ func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, err erro
 		return 0, err
 	}
 	if now, err := os.ReadFile(ref.Real); err != nil || !bytes.Equal(now, was) {
-		return 0, errors.New("another program just changed it: try again")
+		return 0, errors.New("another program just changed the file: try again")
 	}
 	return line, out.CloseAtomicallyReplace()
 }
@@ -175,16 +175,16 @@ func (a *app) sameJobs(ref *batches.Ref, path, run string) error {
 	same := func(x, y jobspec.Job) bool { return x.Key == y.Key && x.Name == y.Name }
 	switch n := len(was.Jobs); {
 	case len(is.Jobs) <= n || !slices.EqualFunc(was.Jobs, is.Jobs[:n], same):
-		return errors.New("a job at its end would change the others")
+		return errors.New("a job at the end of the file would change the others")
 	case len(is.Jobs) > n+1:
-		return errors.New("its defaults make several jobs of one")
+		return errors.New("the defaults of the file turn the job into several")
 	}
 	r, err := is.Render(&is.Jobs[len(is.Jobs)-1], jobspec.Runtime{Attempt: 1})
 	if err != nil {
 		return err
 	}
 	if want := strings.Join(r.Commands, "\n"); !strings.HasSuffix(expand.Escape(want), run) { // after the setup commands
-		return fmt.Errorf("its defaults change the command to %q", want)
+		return fmt.Errorf("the defaults of the file change the command to %q", want)
 	}
 	return nil
 }

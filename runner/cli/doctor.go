@@ -27,7 +27,7 @@ import (
 type doctorCmd struct {
 	gpuFlags `embed:""`
 	Engine   string `group:"settings" placeholder:"NAME" help:"Where jobs would run: local (this host), slurm or sge (default: local)."`
-	Cluster  string `group:"settings" placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
+	Cluster  string `group:"settings" placeholder:"KEY=VALUE" help:"Cluster settings, e.g. partition=gpu,account=vision."`
 	JSON     bool   `name:"json" help:"Print the findings as JSON."`
 }
 
@@ -216,7 +216,7 @@ func (d *diagnosis) claims() string {
 	}
 	_, strange := h.Others(d.ctx)
 	for _, w := range strange {
-		d.addProblem(w, "gpurun ignores it; tell that user or the owner of this host")
+		d.addProblem(w, "tell the user who owns it, or the owner of this host")
 	}
 	return "in " + roots[0] + ", where all users' runs see each other"
 }

@@ -26,7 +26,7 @@ type execCmd struct {
 	NoWait    bool       `help:"Exit with status 75 if too few GPUs are free now."`
 	Name      string     `placeholder:"NAME" help:"Name that gpurun gpus, queue and stop --exec use (default: the program's)."`
 	Engine    string     `group:"settings" placeholder:"NAME" help:"Where to run the command: local (this host), slurm or sge (default: local)."`
-	Cluster   string     `group:"settings" placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
+	Cluster   string     `group:"settings" placeholder:"KEY=VALUE" help:"Cluster settings, e.g. partition=gpu,account=vision."`
 	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster, wait until your jobs request at most N GPUs in total."`
 	Command   []string   `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }

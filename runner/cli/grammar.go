@@ -96,7 +96,7 @@ type settingsFlags struct {
 	Hours         string `placeholder:"HOURS" help:"Start jobs only at these times: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\" (default: always)."`
 	Background    bool   `negatable:"" help:"Use only GPUs that no other run waits for, and yield them on demand (default: no)."`
 	Share         bool   `negatable:"" help:"Let jobs share a GPU if its memory allows (default: no)."`
-	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU, each with 1/N of its memory by default (default: 0, no limit)."`
+	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU, each with 1/N of the GPU's memory by default (default: 0, no limit)."`
 	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (default: allow)."`
 	Pick          string `placeholder:"POLICY" help:"Choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin (default: most-free)."`
 	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first, longest-first (default: file)."`
@@ -110,7 +110,7 @@ type settingsFlags struct {
 	Breaker       string `placeholder:"N" help:"Hold similar jobs if the first N failed with the same error; 0 for never (default: 5)."`
 	Pools         string `placeholder:"NAME=N" help:"How many jobs may use a resource at once, e.g. disk=4,net=2."`
 	Engine        string `placeholder:"NAME" help:"Where jobs run: local (this host), slurm or sge (default: local)."`
-	Cluster       string `placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
+	Cluster       string `placeholder:"KEY=VALUE" help:"Cluster settings, e.g. partition=gpu,account=vision."`
 	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code, so that you can keep editing the original (default: no)."`
 	Learn         bool   `negatable:"" help:"Learn the memory and time of jobs from earlier runs (default: yes)."`
 }
@@ -123,7 +123,7 @@ type gpuFlags struct {
 
 // simFlag belongs to commands that start jobs.
 type simFlag struct {
-	SimHere bool `group:"gpus" env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with real GPUs; jobs may use them."`
+	SimHere bool `group:"gpus" env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with real GPUs, which jobs might use."`
 }
 
 func (f *gpuFlags) source() *session.GPUs { return &session.GPUs{Sim: f.Sim, Library: f.NVML} }

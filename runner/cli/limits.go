@@ -58,7 +58,7 @@ func (d *diagnosis) limits() string {
 		}
 		fix := fmt.Sprintf("run ulimit %s %s before gpurun", l.option, want)
 		if lim.Max < lim.Cur*4 || l.least == 0 && lim.Max != unix.RLIM_INFINITY {
-			fix += "; if refused, raise the limit in /etc/security/limits.conf, or in a unit with LimitNOFILE= and similar keys"
+			fix += "; if refused, raise the limit in /etc/security/limits.conf, or in a systemd unit with a key such as LimitNOFILE="
 		}
 		d.addProblem(fmt.Sprintf("at most %d %s (ulimit %s): %s", shown, l.what, l.option, l.why), fix)
 	}

@@ -22,7 +22,7 @@ import (
 // contain.
 type lineFlags struct {
 	Lines    []string `sep:"none" placeholder:"FILE" help:"Read a file with one command per line; - is standard input."`
-	Name     string   `placeholder:"NAME" help:"Name of the batch, with --lines -; gpurun status NAME finds it."`
+	Name     string   `placeholder:"NAME" help:"Name of a batch from --lines -; gpurun status NAME finds it."`
 	askFlags `embed:""`
 	Setup    string `placeholder:"CMD" help:"Run CMD before each line, in the same shell."`
 }
@@ -95,7 +95,7 @@ func (b *batchFlags) listed() ([]string, error) {
 	case b.List.Name == "":
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--lines - needs a batch name", Hint: "add --name NAME"}
 	case len(list)+len(b.Files)+len(b.JobFile) > 1:
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "standard input must be the only batch", Hint: "remove the other files"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--lines - works only without other files", Hint: "remove the other files"}
 	case strings.Trim(b.List.Name, nameLetters) != "" || b.List.Name[0] == '.' || b.List.Name[0] == '-':
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + quoted(b.List.Name) + " is not a valid name", Hint: "use letters, digits and . _ -"}
 	case host.Exists(b.List.Name):
@@ -124,7 +124,7 @@ func (a *app) lists(b *batchFlags, paths []string) (map[string]jobspec.Lines, er
 		}
 	}
 	if flag, key := b.List.first(); flag != "" && len(all) == 0 {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: flag + " works only with --lines", Hint: "in a job file write " + key + ":"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: flag + " works only with --lines", Hint: "in a job file, write " + key + ":"}
 	}
 	if slices.Contains(b.List.Lines, stdin) {
 		if err := a.readInput(); err != nil {

@@ -146,7 +146,7 @@ func noEmptyFile(ctx *kong.Context) error {
 			continue
 		}
 		if names, list := ctx.Value(p).Interface().([]string); list && slices.Contains(names, "") || ctx.Value(p).IsZero() {
-			return &batches.Failure{Code: batches.ExitUsage, Text: "--" + p.Flag.Name + " is empty: it needs a file", Hint: "without the flag, the command chooses the file"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: "--" + p.Flag.Name + " needs a file, but its value is empty", Hint: "without the flag, the command chooses the file"}
 		}
 	}
 	return nil

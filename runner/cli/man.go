@@ -44,7 +44,7 @@ var environRows = []row{
 	{"NO_COLOR", "If set, no colors."},
 	{"XDG_CONFIG_HOME", "Folder of your config, gpurun/config.yaml (~/.config)."},
 	{"CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER", "Set for each job: its GPUs, in PCI order."},
-	{"GPURUN_JOB, GPURUN_UNI_ID, GPURUN_ATTEMPT, GPURUN_PARAM_*", "Set for each job: its name, the ID and number of the attempt, and its parameters."},
+	{"GPURUN_JOB, GPURUN_UNI_ID, GPURUN_ATTEMPT, GPURUN_PARAM_*", "Set for each job: its name, the ID and number of the attempt, and the job's parameters."},
 	{"GPURUN_RESULT", "Set for each job: a file for its metrics, as JSON."},
 }
 

@@ -260,7 +260,7 @@ func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
 		fmt.Fprintf(w, "hours: %s: %s\n", b.Settings.Hours, closed)
 	}
 	if s := &b.Settings; s.Order == "shuffle" && run > 1 {
-		how := "new random order in each run (--shuffle-seed N fixes it)"
+		how := "new random order in each run (--shuffle-seed N repeats one)"
 		if s.ShuffleSeedNamed() {
 			how = fmt.Sprintf("random order of seed %d", s.ShuffleSeed)
 		}

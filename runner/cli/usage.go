@@ -21,7 +21,7 @@ import (
 
 type usageCmd struct {
 	Path  string `arg:"" optional:"" name:"file" help:"Break down the GPU time of this job file (default: show hours by user and batch)."`
-	Sim   string `env:"GPURUN_SIM" placeholder:"SPEC" help:"Show use of the GPUs that this YAML file simulates."`
+	Sim   string `env:"GPURUN_SIM" placeholder:"SPEC" help:"Show usage of the GPUs that this YAML file simulates."`
 	Month bool   `help:"Show the last 30 days instead of 7."`
 	JSON  bool   `name:"json" help:"Print JSON."`
 }

@@ -111,7 +111,7 @@ func (c *waitCmd) remaining(a *app, ref *batches.Ref) (string, error) {
 
 // remoteFailure explains why this host cannot wait for jobs of another host's run.
 func remoteFailure(ref *batches.Ref, where string) error {
-	return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s: its run has ended, but its jobs may still be running on %s, which is not visible from here", ref.Name(), where), Hint: "run this command on " + where}
+	return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s: its run has ended, but its jobs may still be running on %s, and gpurun cannot check from here", ref.Name(), where), Hint: "run this command on " + where}
 }
 
 // remainingLive asks the run for the state of the jobs. If the run does not answer, wait asks again

@@ -29,7 +29,7 @@ type webCmd struct {
 	Control  controlFlag `placeholder:"run" help:"Allow steering runs; --control=run also allows adding and starting jobs."`
 	Root     []string    `placeholder:"DIR" sep:"none" help:"Let --control=run start only job files below DIR (repeatable)."`
 	TLSCert  string      `name:"tls-cert" placeholder:"FILE" help:"TLS certificate, for addresses that other machines can reach."`
-	TLSKey   string      `name:"tls-key" placeholder:"FILE" help:"Key of the TLS certificate."`
+	TLSKey   string      `name:"tls-key" placeholder:"FILE" help:"Private key of the certificate."`
 	Insecure bool        `help:"Listen without TLS: others on the network can read the token."`
 }
 
@@ -111,7 +111,7 @@ func (c *webCmd) roots() (roots []string, err error) {
 		return nil, nil
 	}
 	if len(c.Root) == 0 {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--control=run needs --root DIR, the folder of job files that it can start"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--control=run needs --root DIR, the folder of the job files that clients may start"}
 	}
 	if roots, err = rootFolders(c.Root); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 		line(since)
 	}
 	if s.Run != nil && s.Run.Snapshot != nil && s.Alive {
-		line("its jobs run in a copy of the code: " + batches.Shown(*s.Run.Snapshot))
+		line("jobs run in a copy of the code: " + batches.Shown(*s.Run.Snapshot))
 	}
 	for _, p := range s.Warnings {
 		if p.Code != string(schema.WaitBreaker) { // its groups follow

@@ -82,7 +82,7 @@ func (t *Tree) leadsOut(rel string) bool {
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
-		return []string{fmt.Sprintf("process %d is still using the copy of the code in %s: files that jobs wrote there move to the work dir after it ends, in this run or a later one", pid, t.Home())}, false
+		return []string{fmt.Sprintf("process %d is still using the copy of the code in %s: files that jobs wrote there move to the work dir after that process ends, in this run or a later one", pid, t.Home())}, false
 	}
 	b := mover{Tree: t}
 	b.move(".", false)

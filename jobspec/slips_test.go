@@ -48,7 +48,7 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 		{"args after a pipe", "run: |\n  cd src\n  python t.py 2>&1 | tee log\nargs: {lr: 1}", `:5:7: args are appended to "python t.py 2>&1 | tee log"`},
 		{"args after the end of a loop", "run: |\n  for i in 1 2; do\n    python t.py\n  done\nargs: {lr: 1}", `:6:7: args are appended to "done"`},
 		{"a list without commas", "matrix: {seed: [1 2 3]}\nrun: x", `:3:21: "1 2 3" is a single value of parameter "seed"`},
-		{"a list with fullwidth commas", "matrix: {seed: [1，2， 3]}\nrun: x", `"1，2， 3" is a single value of parameter "seed"; separate values with commas: 1, 2, 3`},
+		{"a list with fullwidth commas", "matrix: {seed: [1，2， 3]}\nrun: x", `"1，2， 3" is a single value of parameter "seed", not several; separate values with commas: 1, 2, 3`},
 		{"a no-break space", "run: python t.py\u00a0--lr 1", `:3:21: "\u00a0" looks like a space, hyphen or quote`},
 		{"a dash", "run: python t.py –lr 1", `:3:22: "\u2013" looks like`},
 		{"quotes of a text", "run: python t.py --tag=“a b”", `:3:28: "\u201c" looks like`},

@@ -25,9 +25,9 @@ func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 		words := strings.FieldsFunc(v.Value, func(r rune) bool { return strings.ContainsRune(" \t;，、；", r) })
 		switch {
 		case len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !source.IsNumber(w) }):
-			r.Warning(v.Line, v.Column, "separate values with commas: "+strings.Join(words, ", ")+"; for a single value, quote it", "%q is a single value of parameter %q", source.Clip(v.Value), name)
+			r.Warning(v.Line, v.Column, "separate values with commas: "+strings.Join(words, ", ")+"; for a single value, quote it", "%q is a single value of parameter %q, not several", source.Clip(v.Value), name)
 		case rangeCall.MatchString(v.Value), among && nearlyRange(v.Value):
-			r.Warning(v.Line, v.Column, "for a range, write 0..9, or 0..1..0.1 with a step; for a single value, quote it", "%q is a single value of parameter %q", source.Clip(v.Value), name)
+			r.Warning(v.Line, v.Column, "for a range, write 0..9, or 0..1..0.1 with a step; for a single value, quote it", "%q is a single value of parameter %q, not a range", source.Clip(v.Value), name)
 		}
 	}
 }

@@ -252,7 +252,7 @@ func TestMissingMetricIsWarnedAboutOnce(t *testing.T) {
 	for _, name := range []string{"j1", "j2"} {
 		s.exit(name, Ended{})
 	}
-	if s.done == nil || len(s.warned) != 1 || !strings.Contains(s.warned[0], "j1 has no acc in its log") {
+	if s.done == nil || len(s.warned) != 1 || !strings.Contains(s.warned[0], "the log of j1 has no acc") {
 		t.Errorf("got warnings %q, want one about j1", s.warned)
 	}
 }

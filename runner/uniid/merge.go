@@ -19,7 +19,7 @@ type entry struct {
 // A record is one entry of the file with all its fields.
 type record map[string]json.RawMessage
 
-// A change is a script's change to one entry; from is nil if there was none.
+// A change is what a script did to one entry; from is nil if the entry is new.
 type change struct {
 	id       string
 	from, to json.RawMessage

@@ -117,7 +117,7 @@ type JobDetail struct {
 // Timeline is when the attempts of a batch ran, and on which GPUs.
 type Timeline struct {
 	Head
-	Attempts []AttemptRow `json:"attempts"` // by time of end, running ones last
+	Attempts []AttemptRow `json:"attempts"` // by end time, running ones last
 	Readings *Readings    `json:"readings"` // of all runs; null if there are none
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -21,8 +22,12 @@ type commit struct {
 	dirty bool
 }
 
-// gitLimit bounds the wait for git, which may be slow on a network file system.
-const gitLimit = 2 * time.Second
+// These bound the wait for git, which may be slow on a network file system, and for the processes
+// that it leaves behind: a wrapper, a hook or a submodule's git may keep its output open.
+const (
+	gitLimit = 2 * time.Second
+	gitDelay = 100 * time.Millisecond
+)
 
 // askGit asks git for the commit of each file's work dir while the GPUs start. It does not take
 // git's lock.
@@ -69,7 +74,12 @@ func gitHead(ctx context.Context, dir string) string {
 }
 
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", dir}, args...)...).Output()
+	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", dir}, args...)...)
+	cmd.WaitDelay = gitDelay
+	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrWaitDelay) { // git itself has succeeded
+		err = nil
+	}
 	return strings.TrimSpace(string(out)), err
 }
 

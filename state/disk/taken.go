@@ -83,6 +83,9 @@ func (l *ledger) putBack() (n int, err error) {
 	}
 	defer func() {
 		if err != nil {
+			if gone { // the next try must restore all lines, too
+				_ = os.Remove(l.path)
+			}
 			f.Close()
 			err = host.Cause(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -81,6 +82,56 @@ func TestChangedLedgerGetsTheRunsLinesBack(t *testing.T) {
 				t.Errorf("the record is in the ledger %d times, want once:\n%s", n, b)
 			}
 		})
+	}
+}
+
+// If there is no room to restore a removed ledger, a later try must still restore all of it.
+func TestRemovedLedgerIsRestoredOnceThereIsRoom(t *testing.T) {
+	if limitsFiles(t) {
+		return
+	}
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var all unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &all); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), ledgerName)
+	end := func(key string) state.Fact { return state.Fact{Kind: state.KindEnd, Key: key, State: state.Succeeded} }
+	old, _ := encode(new(end("old")))
+	if err := os.WriteFile(path, append(old, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l, err := openLedger(path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	_, err = l.append(end("before"))
+	if err := errors.Join(err, os.Remove(path)); err != nil {
+		t.Fatal(err)
+	}
+	limit := all
+	limit.Cur = 10
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.append(end("after"))
+	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &all)
+	if err == nil || !strings.Contains(err.Error(), "failed") {
+		t.Fatalf("got %v without room, want that restoring failed", err)
+	}
+	for range 2 { // the first try reports the change
+		_, err = l.append(end("after"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := os.ReadFile(path)
+	for _, key := range []string{"old", "before", "after"} {
+		if !strings.Contains(string(b), `"key":"`+key+`"`) {
+			t.Errorf("%s is not in the ledger:\n%s", key, b)
+		}
 	}
 }
 

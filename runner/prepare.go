@@ -18,6 +18,7 @@ import (
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // A preparation prepares the start of an attempt outside the loop, because file systems may be slow
@@ -136,7 +137,7 @@ func (p *preparation) acquireWithRetry() (*attempt, state.Fact, error) {
 	for tries := 0; ; tries++ {
 		notes := p.notes
 		at, start, err := p.acquire()
-		if !outOfFiles(err) || tries == filesTries || p.ctx.Err() != nil {
+		if !host.OutOfFiles(err) || tries == filesTries || p.ctx.Err() != nil {
 			return at, start, err
 		}
 		p.notes = notes

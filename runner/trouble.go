@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/files"
@@ -21,11 +19,6 @@ type lostRace struct{ error }
 // or a state folder that cannot be written.
 func isOutOfSpace(err error) bool {
 	return host.NoRoom(err) || errors.As(err, new(*engine.BrokenError)) || errors.As(err, new(*disk.FolderError))
-}
-
-// outOfFiles reports whether the process or system ran out of file descriptors.
-func outOfFiles(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
 // refused returns the answer to a Prepare that failed.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -103,6 +104,20 @@ func Cause(err error) error {
 // file size is reached.
 func NoRoom(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) || errors.Is(err, unix.EROFS)
+}
+
+// OutOfFiles reports whether an error means that this process or the system has no free file
+// descriptor.
+func OutOfFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+
+// Patiently calls open again until it no longer fails for lack of file descriptors. Use it where
+// an unreadable file would count as a missing one.
+func Patiently(open func() error) error {
+	err := open()
+	for ; OutOfFiles(err); err = open() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
 }
 
 // UnexpectedFile returns the error for a path where gpurun finds something that it did not create.

@@ -26,8 +26,11 @@ type Stat struct {
 
 // StatOf returns the stat of a process. ok is false if /proc does not show the process.
 func StatOf(pid int) (s Stat, ok bool) {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
+	var fd int
+	if Patiently(func() (err error) {
+		fd, err = unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		return err
+	}) != nil {
 		return s, false
 	}
 	defer unix.Close(fd)

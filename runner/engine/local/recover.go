@@ -55,13 +55,22 @@ func (l *Local) recover(e *entry) {
 	})
 }
 
+// find reads the attempt's record.
+func (e *entry) find() (rec *wire.Record, err error) {
+	err = host.Patiently(func() (err error) {
+		rec, err = wire.Find(e.Dir, e.UniID)
+		return err
+	})
+	return rec, err
+}
+
 // follow follows an attempt to its end. It returns nil if the engine is closed first.
 func (l *Local) follow(e *entry) *state.End {
-	if rec, err := wire.Find(e.Dir, e.UniID); err == nil && rec.State == wire.StateOver {
+	if rec, err := e.find(); err == nil && rec.State == wire.StateOver {
 		return &rec.End
 	}
-	forbidden := wire.Forbid(e.Dir)
-	rec, err := wire.Find(e.Dir, e.UniID) // again, now that no command can begin
+	forbidden := host.Patiently(func() error { return wire.Forbid(e.Dir) })
+	rec, err := e.find() // again, now that no command can begin
 	never := forbidden == nil && (err == nil && rec.Begun == 0 || errors.Is(err, wire.ErrNoRecord))
 	switch {
 	case err != nil:
@@ -307,7 +316,7 @@ func (w *watch) stopAfterSave() {
 
 // ended returns the end once the tree is gone. The keeper may have written it before it died.
 func (w *watch) ended() *state.End {
-	if rec, err := wire.Find(w.e.Dir, w.e.UniID); err == nil && rec.State == wire.StateOver {
+	if rec, err := w.e.find(); err == nil && rec.State == wire.StateOver {
 		return &rec.End
 	}
 	e := &state.End{

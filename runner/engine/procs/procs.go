@@ -51,8 +51,11 @@ func Read() Table {
 // each passes every process to f. It reads few pids at a time and looks at them immediately: in a
 // chain of processes that each start the next one and exit, a later one is then still found.
 func each(f func(Proc)) {
-	d, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
+	var d int
+	if host.Patiently(func() (err error) {
+		d, err = unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	}) != nil {
 		return
 	}
 	defer unix.Close(d)
@@ -169,8 +172,11 @@ const UniIDName = "GPURUN_UNI_ID"
 func UniID(pid int) string {
 	none := false
 	for range 50 {
-		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-		if err != nil {
+		var b []byte
+		if host.Patiently(func() (err error) {
+			b, err = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+			return err
+		}) != nil {
 			return ""
 		}
 		if len(b) > 0 || none {

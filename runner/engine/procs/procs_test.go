@@ -152,3 +152,44 @@ ctypes.CDLL(None).pthread_exit(None)`)
 	}
 	in.Close()
 }
+
+// A process must not count as gone while there is no descriptor to look at it.
+func TestScarceDescriptorsHideNoProcess(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	cmd.Env = append(os.Environ(), UniIDName+"=scarce")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	p, _ := One(cmd.Process.Pid)
+	var all unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &all); err != nil {
+		t.Fatal(err)
+	}
+	few := all
+	few.Cur = 64
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &all) }()
+	for name, sees := range map[string]func() bool{
+		"Alive": func() bool { return Alive(p.ID) },
+		"Read":  func() bool { _, ok := Read()[p.PID]; return ok },
+		"UniID": func() bool { return UniID(p.PID) == "scarce" },
+	} {
+		var fds []int
+		fd, err := unix.Dup(2)
+		for ; err == nil; fd, err = unix.Dup(2) {
+			fds = append(fds, fd)
+		}
+		time.AfterFunc(50*time.Millisecond, func() {
+			for _, fd := range fds {
+				unix.Close(fd)
+			}
+		})
+		if !sees() {
+			t.Errorf("%s does not see the process", name)
+		}
+	}
+}

@@ -52,9 +52,18 @@ func Await(ids []ID, quit <-chan struct{}) {
 	}
 }
 
+// mostAwaited bounds how many descriptors awaitOne uses, because other work needs the rest.
+var mostAwaited = make(chan struct{}, 16)
+
 // awaitOne waits up to d for one process to end. It returns false if the kernel does
-// not support that.
+// not support that, or if it waits for too many others.
 func awaitOne(id ID, d time.Duration) bool {
+	select {
+	case mostAwaited <- struct{}{}:
+		defer func() { <-mostAwaited }()
+	default:
+		return false
+	}
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err != nil {
 		return false

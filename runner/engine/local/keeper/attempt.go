@@ -172,7 +172,7 @@ func (a *attempt) acquire() error {
 		a.out.close()
 		err = fmt.Errorf("cannot open its files: %w", unix.EMFILE)
 	}
-	if outOfFiles(err) {
+	if host.OutOfFiles(err) {
 		a.release()
 	}
 	return err

@@ -28,14 +28,11 @@ func (k *keeper) lastDescriptors(fds ...int) bool {
 	return k.files > 0 && slices.Max(fds) >= k.files-spareFiles
 }
 
-// outOfFiles reports whether err means that no descriptor was free.
-func outOfFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
-
 // scarce reports whether err means that no process or descriptor was available: at the
 // moment this user has too many, or the host too little memory. Nothing has begun.
 func scarce(err error) bool {
 	var e *execError
-	return outOfFiles(err) || errors.As(err, &e) && (e.err == unix.EAGAIN || e.err == unix.ENOMEM)
+	return host.OutOfFiles(err) || errors.As(err, &e) && (e.err == unix.EAGAIN || e.err == unix.ENOMEM)
 }
 
 // retryWhileScarce retries a step while processes or files are scarce. That is not the job's
@@ -46,7 +43,7 @@ func (a *attempt) retryWhileScarce(step func() error) error {
 	if !scarce(err) {
 		return err
 	}
-	if outOfFiles(err) {
+	if host.OutOfFiles(err) {
 		a.k.warn([]string{fmt.Sprintf("jobs are waiting to start: too many open files (ulimit -n is %d)", a.k.files)})
 	} else {
 		a.k.warn([]string{fmt.Sprintf("%s: %v; retrying for at least a minute", a.Job, err)})

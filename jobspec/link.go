@@ -147,10 +147,10 @@ func (g *grapher) pattern(j *Job, t *expand.Text, spelt string) []int32 {
 		f, name = other, rest
 	}
 	id, ok := f.called[name]
-	if f.partial && (isGlob(name) || !ok) {
+	if f.partial && (IsGlob(name) || !ok) {
 		return nil // the file's invalid jobs were reported
 	}
-	if !isGlob(name) {
+	if !IsGlob(name) {
 		switch {
 		case ok && int(id) == j.ID:
 			g.files[j.File].src.Problem(t.Line, t.Col, "remove it", "%q needs itself", j.Name)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// isGlob reports whether a name in needs, --only and similar lists is a pattern.
-func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
+// IsGlob reports whether a name in needs, --only and similar lists is a pattern.
+func IsGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
 
 var (
 	globToken = regexp.MustCompile(`(?s)\[.[^\]]*\]|.`)

@@ -305,11 +305,20 @@ func (p NoMatch) Error() string { return fmt.Sprintf("no job named %q", string(p
 // MatchJobs finds jobs by name or glob, as in needs, and returns each once, in batch order. A
 // pattern without a match is an error.
 func MatchJobs(patterns []string, n int, name func(id int) string) (ids []int, err error) {
+	many, byName := len(patterns) > 1, map[string][]int{} // there may be thousands of names
+	for id := 0; many && id < n; id++ {
+		byName[name(id)] = append(byName[name(id)], id)
+	}
 	for _, p := range patterns {
-		before, glob := len(ids), jobspec.Glob(p)
-		for id := range n {
-			if name(id) == p || glob.MatchString(name(id)) {
-				ids = append(ids, id)
+		before := len(ids)
+		if many && !jobspec.IsGlob(p) {
+			ids = append(ids, byName[p]...)
+		} else {
+			glob := jobspec.Glob(p)
+			for id := range n {
+				if name(id) == p || glob.MatchString(name(id)) {
+					ids = append(ids, id)
+				}
 			}
 		}
 		if len(ids) == before {

@@ -100,7 +100,7 @@ func (r Refusal) Error() string { return string(r) }
 var ErrNoRun = errors.New("no run is alive")
 
 const (
-	maxRequest = 1 << 20
+	maxRequest = 32 << 20         // fits all names that a command line may have, escaped
 	maxReply   = 1 << 30          // fits a run with a million jobs
 	patience   = 10 * time.Second // how long each side waits for the other
 )

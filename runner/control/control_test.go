@@ -3,9 +3,11 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +60,19 @@ func TestReplyReachesClientUnchanged(t *testing.T) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// A shell may pass megabytes of job names to a command.
+func TestRequestMayNameManyJobs(t *testing.T) {
+	dir, names := t.TempDir(), make([]string, 100_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("lr<%d&model=vit-tiny", i)
+	}
+	listen(t, dir, func(r Request) Reply { return Reply{Done: r.Jobs} })
+	got, err := Do(context.Background(), dir, Request{Op: OpRetry, Jobs: names})
+	if err != nil || !slices.Equal(got.Done, names) {
+		t.Errorf("got %d of %d names, %v", len(got.Done), len(names), err)
 	}
 }
 

@@ -124,6 +124,24 @@ func TestJobFilesMoveToWorkDir(t *testing.T) {
 	}
 }
 
+// Users who cannot enter a folder cannot enter its copy.
+func TestCopyOfPrivateFolderIsPrivate(t *testing.T) {
+	lab, _ := take(t, map[string]string{"private/key.py": "", "train.py": ""}, Options{})
+	if err := os.Chmod(filepath.Join(lab, "private"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(lab, ".gpurun")
+	tree, err := Take(context.Background(), Options{WorkDir: lab, State: state, Folder: filepath.Join(state, "snapshots"), Name: "later"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{"private": 0o700, ".": 0o755} {
+		if fi, err := os.Stat(filepath.Join(tree.Home(), name)); err != nil || fi.Mode().Perm() != want {
+			t.Errorf("%s: got %v, %v, want %v", name, fi.Mode(), err, want)
+		}
+	}
+}
+
 func TestLinksLeadToWorkDirAfterSettle(t *testing.T) {
 	lab, tree := take(t, map[string]string{"a": "1", "runs/": "", "../data/d": "d"}, Options{})
 	home := tree.Home()

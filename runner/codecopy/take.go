@@ -150,8 +150,9 @@ func (c *copier) copy() error {
 func (c *copier) folder(rel string) error {
 	t, files := c.tree, c.tree.Files
 	entries, err := os.ReadDir(t.original(rel))
-	if err == nil {
-		err = os.Mkdir(t.at(rel), 0o755)
+	fi, err2 := os.Stat(t.original(rel))
+	if err = cmp.Or(err, err2); err == nil {
+		err = os.Mkdir(t.at(rel), fi.Mode().Perm()|0o700) // users who cannot read the original cannot read the copy
 	}
 	t.Items[rel] = item{Folder: true}
 	for _, e := range entries {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"gpurun/state/host"
 )
 
 // ports assigns a TCP port to each live attempt, outside the ephemeral range, from which the kernel
@@ -47,11 +49,11 @@ func (p *ports) take() int {
 
 func (p *ports) give(n int) { delete(p.taken, n) }
 
-// bindable reports whether a port is free, over IPv4 and IPv6.
+// bindable reports whether a port is free, over IPv4 and IPv6, as far as this can be checked.
 func bindable(n int) bool {
 	l, err := net.Listen("tcp", ":"+strconv.Itoa(n))
 	if err != nil {
-		return false
+		return host.OutOfFiles(err)
 	}
 	l.Close()
 	return true

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // put writes files below a folder. A name that ends in / is a folder.
@@ -121,6 +122,20 @@ func TestJobFilesMoveToWorkDir(t *testing.T) {
 	}
 	if notes := settle(t, tree, true); notes != nil || exists(tree.Dir) || exists(list(tree.Dir)) {
 		t.Error("the copy was not removed:", notes)
+	}
+}
+
+// A process that git leaves behind with its output open delays nothing.
+func TestLeftoverOfGitDelaysNothing(t *testing.T) {
+	bin := t.TempDir()
+	script := "#!/bin/sh\ncase $5 in\n--show-toplevel) echo $3;;\n*) printf 'H a.py\\0';;\nesac\nsleep 30 &\n"
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	began := time.Now()
+	if _, tree := take(t, map[string]string{"a.py": ""}, Options{}); tree.Files != 1 || time.Since(began) > 20*time.Second {
+		t.Errorf("copied %d files in %v, want one soon", tree.Files, time.Since(began))
 	}
 }
 

@@ -115,9 +115,13 @@ func (c *copier) listed(rel string) error {
 
 func (c *copier) ask(dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(c.ctx, "git", append([]string{"--no-optional-locks", "-C", dir}, args...)...)
+	cmd.WaitDelay = 100 * time.Millisecond // for processes that git leaves behind with its output open
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil
+	}
 	if err != nil {
 		err = fmt.Errorf("git %s in %s: %w: %s", args[0], dir, err, strings.TrimSpace(said.String()))
 	}

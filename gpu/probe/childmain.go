@@ -29,7 +29,7 @@ func ChildMain(args []string) int {
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	closeInherited()
+	host.CloseInherited() // a child that hangs in the driver would keep them open
 	limit := unix.Rlimit{Cur: childMemory, Max: childMemory}
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
 		fmt.Fprintln(os.Stderr, "memory limit:", err)
@@ -47,16 +47,6 @@ func ChildMain(args []string) int {
 		over <- work(*library, *lists, questions, json.NewEncoder(out))
 	}()
 	return <-over
-}
-
-// closeInherited closes the descriptors that gpurun inherited, such as a lock of flock(1). A child
-// that hangs in the driver would keep them open.
-func closeInherited() {
-	for _, fd := range host.InheritedFDs() {
-		if fd > 2 {
-			_ = unix.Close(fd)
-		}
-	}
 }
 
 // ownStdout reserves stdout for answers, and redirects output of the library to stderr.

@@ -25,6 +25,7 @@ import (
 	"gpurun/runner/notify"
 	"gpurun/runner/session"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 )
 
 // Main runs the command in args, which exclude the program's name, and returns the exit status.
@@ -47,6 +48,7 @@ func Main(args []string) int {
 		case capture.ChildArg:
 			return capture.Host(args[1:])
 		case notify.ChildArg:
+			host.CloseInherited() // what the user's command leaves behind would keep them open
 			return notify.ChildMain(os.Stdin, os.Stdout)
 		}
 	}

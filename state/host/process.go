@@ -132,3 +132,13 @@ func InheritedFDs() (fds []int) {
 	}
 	return fds
 }
+
+// CloseInherited closes the descriptors except stdio that this process inherited, such as a lock of
+// flock(1), so that neither it nor its children keep them open after gpurun has ended.
+func CloseInherited() {
+	for _, fd := range InheritedFDs() {
+		if fd > 2 {
+			_ = unix.Close(fd)
+		}
+	}
+}

@@ -93,7 +93,7 @@ type ending struct {
 // the ledgers recorded, and keeps it up to date.
 func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c := &Core{b: b, h: history, opts: opts}
-	c.limit = Limit{GPUs: -1}
+	c.limit = Limit{Jobs: -1} // none that a run can have, so that the engine gets the first
 	c.progress = progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{}}
 	c.byNeed, c.waiter.firstInLine, c.outOfSpace = map[need]*class{}, noneInLine, noneInLine
 	c.fillQueues()

@@ -175,6 +175,7 @@ func (c *Cluster) arrays(more arrayShare) (all []*array, throttle int) {
 type steering struct {
 	commandSlot
 	limits       limits
+	limited      bool      // Limit was called; until then, what an earlier run held stays held
 	unresponsive bool      // the cluster may have crashed and forgotten the last order
 	restricted   time.Time // when the cluster accepted a hold or a lower throttle; zero once a list is newer
 }
@@ -190,7 +191,7 @@ func (c *Cluster) Hold(uniID string, held bool) {
 
 // Limit bounds the number of concurrent attempts.
 func (c *Cluster) Limit(jobs, gpus int) {
-	c.post.Put(func() { c.limits = limits{jobs, gpus} })
+	c.post.Put(func() { c.limits, c.limited = limits{jobs, gpus}, true })
 }
 
 // settled reports whether all submissions of earlier runs, and their states, are known.
@@ -208,7 +209,7 @@ func (c *Cluster) settled() bool {
 // has yet to be held.
 func (c *Cluster) steer() (holding bool) {
 	st := &c.steering
-	if !c.settled() {
+	if !st.limited || !c.settled() {
 		return false
 	}
 	command, before, then := c.order()

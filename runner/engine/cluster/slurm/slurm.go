@@ -149,7 +149,7 @@ const (
 // List lists all jobs of a user, including those that ended recently. Names come last, because they
 // may contain anything.
 func (Dialect) List(user string) (q cluster.Query[[]cluster.Row]) {
-	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "StartTime", "exit_code", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks", "tres-per-job", "Name"}
+	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "StartTime", "exit_code", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks", "tres-per-job", "Partition", "Name"}
 	q.Command, q.Read = command("squeue", "-h", "-a", "-u", user, "-t", "all", "-O", strings.Join(fields, ":"+separator+",")+":"+separator), readRows
 	q.Env = append(q.Env, "SLURM_BITSTR_LEN=0") // do not truncate lists of tasks
 	return q
@@ -159,14 +159,15 @@ func readRows(stdout string) ([]cluster.Row, error) {
 	var rows []cluster.Row
 	for line := range strings.Lines(stdout) {
 		line = strings.TrimSuffix(line, "\n")
-		f := strings.SplitN(strings.TrimSuffix(line, separator), separator, 13)
-		if len(f) != 13 {
+		f := strings.SplitN(strings.TrimSuffix(line, separator), separator, 14)
+		if len(f) != 14 {
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
 			return nil, fmt.Errorf("cannot parse the line %q of squeue", line)
 		}
-		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[12], Never: hopeless[f[3]]}
+		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[13]}
+		r.Never = hopeless[f[3]] && (r.State != cluster.Pending || !strings.Contains(f[12], ",")) // a reason may be about only one of the partitions
 		r.Suspended = f[2] == "SUSPENDED"
 		r.Mixed = strings.Contains(r.Reason, ",")
 		_, throttle, _ := strings.Cut(f[1], "%")

@@ -57,14 +57,27 @@ func TestRowsOfRealSqueue(t *testing.T) {
 }
 
 func TestRowsHaveTasksAndGPUs(t *testing.T) {
-	rows, err := readRows("12|N/A|PENDING|Priority||N/A|0|N/A|1|gres:gpu:1|2|N/A|gr-a|b-12345678|\n" +
-		"13|0-3:2|RUNNING|None|n1|2026-11-22T11:40:12|0|gres:gpu:a100:2|3|N/A|3|N/A|x|\n14|N/A|PENDING|None||N/A|0|N/A|1|N/A|1|gres:gpu:5|y|\n")
+	rows, err := readRows("12|N/A|PENDING|Priority||N/A|0|N/A|1|gres:gpu:1|2|N/A|gpu|gr-a|b-12345678|\n" +
+		"13|0-3:2|RUNNING|None|n1|2026-11-22T11:40:12|0|gres:gpu:a100:2|3|N/A|3|N/A|gpu|x|\n14|N/A|PENDING|None||N/A|0|N/A|1|N/A|1|gres:gpu:5|gpu|y|\n")
 	if err != nil || len(rows) != 4 || !rows[0].Rest || rows[0].Name != "gr-a|b-12345678" || rows[2].First != 2 ||
 		rows[0].GPUs != 2 || rows[1].GPUs != 6 || rows[3].GPUs != 5 {
 		t.Errorf("got %+v, %v", rows, err)
 	}
 	if _, err := readRows("slurm_load_jobs error: Unable to contact slurm controller\n"); err == nil {
 		t.Error("an error message was parsed as a list")
+	}
+}
+
+// Slurm tries a job of several partitions in each, and reports what it found in any one of them.
+func TestReasonAboutOneOfSeveralPartitions(t *testing.T) {
+	for text, never := range map[string]bool{
+		"PENDING|BadConstraints||N/A|0||||||gpu": true, "PENDING|PartitionConfig||N/A|0||||||gpu": true, "FAILED|BadConstraints||N/A|1||||||gpu,big": true,
+		"PENDING|BadConstraints||N/A|0||||||gpu,big": false, "PENDING|PartitionConfig||N/A|0||||||gpu,big": false,
+	} {
+		rows, err := readRows("7|0-9|" + text + "|a.jobs-1|\n")
+		if err != nil || len(rows) != 1 || rows[0].Never != never {
+			t.Errorf("%s: got %+v, %v, want Never: %v", text, rows, err, never)
+		}
 	}
 }
 
@@ -206,7 +219,7 @@ func TestCommandToCancelByHand(t *testing.T) {
 func FuzzRows(f *testing.F) {
 	text, _ := os.ReadFile("testdata/squeue.txt")
 	f.Add(string(text))
-	f.Add("12|N/A|PENDING|Priority||N/A|0|N/A|1|N/A|1|N/A|x|\n12|0-9:3,11%2|RUNNING|None|n1|2026-11-22T11:40:12|0|N/A|1|N/A|1|N/A|x|")
+	f.Add("12|N/A|PENDING|Priority||N/A|0|N/A|1|N/A|1|N/A|gpu|x|\n12|0-9:3,11%2|RUNNING|None|n1|2026-11-22T11:40:12|0|N/A|1|N/A|1|N/A|gpu|x|")
 	f.Fuzz(func(t *testing.T, text string) {
 		rows, _ := readRows(text)
 		for _, r := range rows {

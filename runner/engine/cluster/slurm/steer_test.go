@@ -49,7 +49,7 @@ func TestThrottleFromSqueue(t *testing.T) {
 		"2-9%2|PENDING|JobHeldUser":                  {Throttle: 2, State: cluster.Stuck, Reason: "JobHeldUser"},
 		"2-9|PENDING|JobArrayTaskLimit,JobHeldAdmin": {State: cluster.Pending, Mixed: true, Reason: "JobArrayTaskLimit,JobHeldAdmin"},
 	} {
-		rows, err := readRows("7|" + text + "||N/A|0|||||||a.jobs-1|\n")
+		rows, err := readRows("7|" + text + "||N/A|0||||||gpu|a.jobs-1|\n")
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%q: got %+v, %v, want one row", text, rows, err)
 		}

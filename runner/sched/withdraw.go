@@ -31,9 +31,10 @@ func (c *Core) steerQueue() {
 }
 
 // unstartable reports whether an attempt that waits in a cluster's queue would not be submitted now.
+// An earlier run may have submitted it for a job that has since changed or left the files.
 func (c *Core) unstartable(a *attempt) bool {
 	if c.sealed() || a.job < 0 {
-		return c.sealed()
+		return true
 	}
 	most := c.b.Settings.MaxGPUs
 	return c.jobs[a.job].gone || a.n == 1 && c.breaker.holds(c.template(a.job)) != nil || most >= 0 && a.asks > most

@@ -91,9 +91,12 @@ func (c *Cluster) within(n, gpus int) int {
 	return n
 }
 
-// showQueue reports why no queued attempt is submitted.
+// showQueue reports why no queued attempt with GPUs is submitted.
 func (c *Cluster) showQueue(why string) {
 	for _, l := range c.queue {
+		if gpusOf(l) == 0 {
+			continue
+		}
 		c.emitQueued(c.live[l.UniID], engine.Queued{Reason: why})
 	}
 }

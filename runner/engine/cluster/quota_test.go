@@ -3,6 +3,8 @@ package cluster
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,32 @@ func TestSubmitNeedsListTakenUnderLock(t *testing.T) {
 	}
 }
 
+// A job without GPUs is submitted even if the quota leaves no room for those before it.
+func TestQuotaIsOnlyAboutGPUs(t *testing.T) {
+	c := &Cluster{
+		Config: engine.Config{Go: func(func()) {}}, dialect: named{name: "x"}, live: map[string]*entry{}, submits: map[string]*submit{}, most: arrayMost,
+		out: engine.NewMailbox[engine.Event](), post: engine.NewMailbox[func()](), steering: steering{limits: limits{gpus: -1}},
+	}
+	c.quota.most, c.quota.others = 2, 2
+	for i, gpus := range []int{2, 0, 1, 0} {
+		l := &engine.Launch{Request: &engine.Request{GPUs: gpus}}
+		l.UniID = strconv.Itoa(i)
+		c.live[l.UniID], c.queue = &entry{gpus: gpus}, append(c.queue, l)
+	}
+	for range 2 { // the first call takes the lock, and waits for a list
+		c.submitNext()
+		c.calling, c.quota.heard = false, time.Now().Add(time.Hour)
+	}
+	var left []string
+	for _, l := range c.queue {
+		left = append(left, l.UniID+": "+c.live[l.UniID].shown.Reason)
+	}
+	const full = ": your jobs on x already request 2 GPUs, and cluster.max_gpus_total is 2"
+	if want := []string{"0" + full, "2" + full}; !slices.Equal(left, want) {
+		t.Errorf("still in the queue: %q, want %q", left, want)
+	}
+}
+
 // named is a dialect with only a name, and a variable for a job's GPUs.
 type named struct {
 	Dialect
@@ -93,4 +121,5 @@ type named struct {
 }
 
 func (n named) Name() string                    { return n.name }
+func (named) Args(JobRequest) ([]string, error) { return nil, nil }
 func (n named) Traits(map[string]string) Traits { return Traits{Granted: n.grants} }

@@ -38,15 +38,19 @@ func (c *Cluster) submitNext() {
 	if c.calling || len(c.queue) == 0 || time.Now().Before(c.again) {
 		return
 	}
-	batch, args := c.next()
+	batch, args := c.next(false)
 	if len(batch) == 0 || (c.limits != limits{0, -1}) && !c.settled() {
 		return
 	}
-	gpus := gpusOf(batch[0])
-	n := c.within(len(batch), gpus)
+	n := c.within(len(batch), gpusOf(batch[0]))
+	if n == 0 { // the quota is only about GPUs
+		batch, args = c.next(true)
+		n = len(batch)
+	}
 	if n == 0 {
 		return
 	}
+	gpus := gpusOf(batch[0])
 	_, most := c.arrays(arrayShare{gpus: gpus, waiting: n})
 	if !c.restricted.IsZero() {
 		most = 0
@@ -95,12 +99,13 @@ func (c *Cluster) submitNext() {
 }
 
 // next returns the first attempt that may be submitted and those that can share its array, in
-// order, with their arguments. It ends an attempt that cannot be expressed as arguments.
-func (c *Cluster) next() (batch []*engine.Launch, args []string) {
+// order, with their arguments. It ends an attempt that cannot be expressed as arguments. With noGPUs,
+// it skips those with GPUs.
+func (c *Cluster) next(noGPUs bool) (batch []*engine.Launch, args []string) {
 	slices.SortStableFunc(c.queue, func(a, b *engine.Launch) int { return cmp.Compare(a.Rank, b.Rank) })
 	for i, l := range c.queue {
 		e := c.live[l.UniID]
-		if e.paused {
+		if e.paused || noGPUs && gpusOf(l) > 0 {
 			continue
 		}
 		if time.Now().Before(c.displaced[l.Job].until) {

@@ -61,7 +61,7 @@ func (c *Core) Remaining(now Now, seen gpu.Observation) *Remaining {
 		r.Batch.Jobs, r.Known = append(r.Batch.Jobs, j), append(r.Known, c.known(id))
 	}
 	for i, a := range c.live.all {
-		if a.job < 0 || a.start.IsZero() {
+		if a.job < 0 || a.start.IsZero() || a.queued {
 			continue
 		}
 		start := state.Fact{

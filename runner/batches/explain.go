@@ -148,8 +148,15 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 // attemptWords describes an attempt: "attempt 1 on GPU 1, 2026-03-01 02:10:00 to 03:12:07: timeout".
 func attemptWords(x *state.AttemptRecord) string {
 	s := fmt.Sprintf("attempt %d", max(1, x.Attempt))
-	if len(x.GPUs) > 0 {
+	switch {
+	case x.Host != "":
+		s += " on " + x.Host + ", " + gpu.List(x.GPUs)
+	case len(x.GPUs) > 0:
 		s += " on " + gpu.List(x.GPUs)
+	}
+	start := x.Start
+	if !x.Fact.Began.IsZero() { // until then, it was in a cluster's queue
+		start = x.Fact.Began
 	}
 	switch {
 	case x.Open != nil:
@@ -157,7 +164,7 @@ func attemptWords(x *state.AttemptRecord) string {
 	case x.Start.IsZero():
 		s += " never started"
 	default:
-		s += fmt.Sprintf(", %s to %s", x.Start.Local().Format(time.DateTime), UntilTime(x.Start, x.Time))
+		s += fmt.Sprintf(", %s to %s", start.Local().Format(time.DateTime), UntilTime(start, x.Time))
 	}
 	s += ": " + x.State.String()
 	if cause := schema.CauseOf(&x.Fact); cause != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"gpurun/gpu"
 	"gpurun/state"
 	"gpurun/state/schema"
 )
@@ -92,7 +91,11 @@ func when(f schema.FailedJob) string {
 	if f.Start.Time.IsZero() {
 		return "at " + end
 	}
-	start := clock(f.Start.Time)
+	began := f.Start.Time
+	if !f.End.Began.IsZero() { // until then, it was in a cluster's queue
+		began = f.End.Began
+	}
+	start := clock(began)
 	if day := len("2006-01-02 "); start[:day] == end[:day] {
 		end = end[day:]
 	}
@@ -100,5 +103,8 @@ func when(f schema.FailedJob) string {
 	if f.End.Seconds > 0 {
 		s += " (" + Seconds(f.End.Seconds) + ")"
 	}
-	return s + ", " + gpu.List(f.Start.GPUs)
+	if on := ranOn(f.End, f.Start); on != "" {
+		s += ", " + on
+	}
+	return s
 }

@@ -39,6 +39,18 @@ func place(host string, gpus []int) string {
 	return gpu.List(gpus)
 }
 
+// ranOn returns where an attempt ran, given its end and its start fact; "" if a cluster never started
+// it.
+func ranOn(end, start state.Fact) string {
+	switch {
+	case end.Host != "":
+		return place(end.Host, end.GPUs)
+	case start.Engine != "" && start.Host == "":
+		return ""
+	}
+	return place(start.Host, start.GPUs)
+}
+
 // EndLine reports how an attempt ended. start is its start fact, which may be incomplete.
 func EndLine(f, start state.Fact) string {
 	c, word := Green, string(f.State)
@@ -60,8 +72,8 @@ func EndLine(f, start state.Fact) string {
 		parts = append(parts, "copied from "+CleanText(f.From))
 	case f.UniID != "":
 		parts = append(parts, Seconds(f.Seconds))
-		if start.Engine == "" || start.Host != "" { // otherwise, the cluster never started it
-			parts = append(parts, place(start.Host, start.GPUs))
+		if on := ranOn(f, start); on != "" {
+			parts = append(parts, on)
 		}
 	}
 	if f.PeakMemory > 0 {

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,5 +53,19 @@ func TestSummaryCountsUnlistedFailures(t *testing.T) {
 	}}
 	if lines := s.Lines(80); !slices.Contains(lines, "… and 3 more failed") {
 		t.Errorf("got %q, want the line \"… and 3 more failed\"", lines)
+	}
+}
+
+// The end of an attempt that a cluster ran names its node, even if an earlier run saw its start. The
+// place of one that never started is unknown.
+func TestEndLineNamesNode(t *testing.T) {
+	for want, host := range map[string]string{"a: 5s, node1, GPU 2": "node1", "a: 5s": ""} {
+		end := state.Fact{Job: "a", UniID: "u", State: state.Succeeded, Seconds: 5, Host: host}
+		if host != "" {
+			end.GPUs = []int{2}
+		}
+		if got := EndLine(end, state.Fact{Engine: "slurm"}); !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want %q at its end", got, want)
+		}
 	}
 }

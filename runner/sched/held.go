@@ -29,7 +29,11 @@ func (c *Core) watch(a *attempt, f state.Fact) {
 		}
 	case a.n == 1 && !a.adopted && telling(f, c.spec(a.job).Retry.MemoryGrowth > 1):
 		elsewhere := func(ids []gpu.UUID) bool { return c.canRunElsewhere(a.job, ids) }
-		if c.breaker.failed(group, limit, f.Failure(), a.grant, elsewhere) {
+		on := a.grant
+		if c.opts.Elsewhere {
+			on.Indices = nil // numbers on several nodes, which would look like one GPU
+		}
+		if c.breaker.failed(group, limit, f.Failure(), on, elsewhere) {
 			c.hold(group)
 		}
 	}

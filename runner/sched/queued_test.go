@@ -82,6 +82,26 @@ func TestQueuedUntilRunning(t *testing.T) {
 	}
 }
 
+// Why a group is held does not mix up the GPUs of several nodes, which have the same numbers.
+func TestHeldGroupNamesNoGPUsOfNodes(t *testing.T) {
+	w := newCluster(t)
+	w.b.Settings.Breaker = 2
+	for i := range w.b.Jobs {
+		w.b.Jobs[i].Spec.Template = 1
+	}
+	w.open()
+	w.send(Began{})
+	for i, name := range []string{"a", "b"} {
+		w.send(Started{UniID: w.attempt(name), PID: 7 + i, Host: fmt.Sprint("node", i), Grant: &gpu.Grant{Indices: []int{0, 1}}})
+		w.exit(name, Ended{End: state.End{ExitCode: 1}, Line: "no data"})
+	}
+	w.exit("c", Ended{End: state.End{ExitCode: -1, Why: state.WhyInterrupted, Lost: true, Void: true}}) // withdrawn
+	held := w.core.Snapshot(w.now).Live.Held
+	if len(held) != 1 || held[0].Attempts != 2 || len(held[0].GPUs) != 0 {
+		t.Errorf("got %+v, want one group after 2 attempts, without GPUs", held)
+	}
+}
+
 // An attempt suspended by the cluster is shown as suspended, and does not stall.
 func TestSuspendedAttemptDoesNotStall(t *testing.T) {
 	w := newCluster(t)

@@ -207,9 +207,13 @@ func (l jobLog) file() (*os.File, error) {
 	if err != nil {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "cannot open the log: " + err.Error(), Err: err}
 	}
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() {
 		f.Close()
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: l.path + " is not a regular file, so gpurun cannot read it back"}
+	}
+	if fi.Size() < l.from { // the job has truncated it
+		return f, nil
 	}
 	if _, err = f.Seek(l.from, io.SeekStart); err != nil {
 		f.Close()

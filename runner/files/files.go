@@ -42,15 +42,24 @@ func Short(dir, path string) string {
 	return rel
 }
 
-// Tail returns at most most bytes from the end of a log, and nothing before offset from. It returns
-// nil if the file does not exist or that part is empty.
+// beginsAt returns the offset in a log of this size at which an attempt's part begins, given the one
+// at which it was to begin. A log that is shorter was truncated by the attempt, which has all of it.
+func beginsAt(from, size int64) int64 {
+	if from > size {
+		return 0
+	}
+	return max(from, 0)
+}
+
+// Tail returns at most most bytes from the end of a log, and nothing before offset from, unless the
+// log is shorter than that. It returns nil if the file does not exist or that part is empty.
 func Tail(path string, from int64, most int) []byte {
 	f, info, err := host.OpenRegular(path)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	from = max(from, 0, info.Size()-int64(most))
+	from = max(beginsAt(from, info.Size()), info.Size()-int64(most))
 	if most <= 0 || from >= info.Size() {
 		return nil
 	}

@@ -85,7 +85,7 @@ func TestTailStaysAfterOffset(t *testing.T) {
 		{"this attempt's part", log, 8, 3, "89"},
 		{"a part longer than the maximum", log, 2, 3, "789"},
 		{"nothing yet", log, 10, 3, ""},
-		{"the log was truncated", log, 99, 3, ""},
+		{"the attempt has truncated the log", log, 99, 3, "789"},
 		{"negative offset", log, -5, 3, "789"},
 		{"maximum of 0", log, 0, 0, ""},
 		{"no log", log + "x", 0, 9, ""},

@@ -131,6 +131,9 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 			e.Tell("waiting: " + why)
 			said = why
 		}
+		if e.MaxWait > 0 {
+			pause = min(pause, e.MaxWait-waited)
+		}
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)

@@ -27,6 +27,7 @@ func commands() (tests []test) {
 		{"SIGKILL", nil, []string{"kill -9 $$"}, signaled("SIGKILL"), "", ""},
 		{"SIGTERM to itself", nil, []string{"kill $$"}, signaled("SIGTERM"), "", ""},
 		{"SIGSEGV", nil, []string{"kill -SEGV $$"}, signaled("SIGSEGV"), "", ""},
+		{"a real-time signal", nil, []string{"kill -35 $$"}, signaled("signal 35"), "", ""},
 		{"SIGKILL to its group", nil, []string{"kill -9 0"}, signaled("SIGKILL"), "", ""},
 		{"a list in order", nil, []string{"echo 1", "echo 2", "echo 3"}, outcome{}, "1\n2\n3\n", ""},
 		{"a list up to the first failure", nil, []string{"echo 1", "exit 4", "echo 3"}, outcome{Exit: 4}, "1\n", ""},

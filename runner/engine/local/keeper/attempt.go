@@ -363,7 +363,7 @@ func (a *attempt) commandEnded(e end) {
 func (a *attempt) status(st unix.WaitStatus) {
 	a.rec.ExitCode, a.rec.Signal = st.ExitStatus(), ""
 	if st.Signaled() {
-		a.rec.ExitCode, a.rec.Signal = -1, unix.SignalName(st.Signal())
+		a.rec.ExitCode, a.rec.Signal = -1, cmp.Or(unix.SignalName(st.Signal()), st.Signal().String()) // real-time signals have no name
 	}
 	// A shell reports a SIGKILL of its command as an exit status.
 	killed := a.rec.Signal == "SIGKILL" || a.rec.ExitCode == 128+int(unix.SIGKILL)

@@ -375,6 +375,9 @@ func (c *Core) cancel(ids []int) {
 
 // cancelUnstarted records that the user cancelled a job that is not running.
 func (c *Core) cancelUnstarted(id int32) {
+	if j := &c.jobs[id]; j.attempt > 0 { // this is about the attempt after the last one
+		j.attempt++
+	}
 	c.failUnstarted(id, state.Cancelled, state.CauseCancelled, byStop)
 	c.end(id, cancelled)
 }

@@ -208,10 +208,7 @@ func (ev Reloaded) on(c *Core) {
 	c.pauseAgain(paused)
 	c.matchAttempts()
 	c.initPruning()
-	c.moves = slices.DeleteFunc(c.moves, func(m move) bool {
-		req := c.spec(m.job).Request
-		return m.least < req.Min || len(m.ids) > req.Max // the job no longer allows this number of GPUs
-	})
+	c.endMoves()
 	c.sort()
 	c.recount()
 }

@@ -169,7 +169,7 @@ func (c *Core) checkGPUs() error {
 				return fmt.Errorf("%s is held by %d attempts", id, u.n)
 			}
 		}
-		if spec := c.spec(a.job); len(a.grant.UUIDs) < spec.Request.Min || len(a.grant.UUIDs) > max(spec.Request.Max, spec.Request.Min) {
+		if spec := c.spec(a.job); a.uniID == "" && (len(a.grant.UUIDs) < spec.Request.Min || len(a.grant.UUIDs) > max(spec.Request.Max, spec.Request.Min)) { // a user may change the request of a running job
 			return fmt.Errorf("%s was granted %d GPUs, but requests %d to %d", a.name, len(a.grant.UUIDs), spec.Request.Min, spec.Request.Max)
 		}
 	}

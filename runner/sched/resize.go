@@ -221,7 +221,8 @@ type plan struct {
 }
 
 // plan returns the plan for an ended attempt that still holds its GPUs; nil if it did not end for a
-// resize. The need for the resize may be gone by now.
+// resize, or if its job now needs more GPUs than it can have. The need for the resize may be gone by
+// now.
 func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 	if f.Why != state.WhyResize || f.State != state.Interrupted {
 		return nil
@@ -239,6 +240,7 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 			p.ids = append(p.ids, id)
 		}
 	}
+	p.ids = p.ids[:min(len(p.ids), c.widest(a.job))] // a user may have changed it
 	p.least = len(p.ids)
 	why := ""
 	if len(p.gifts) > 0 {
@@ -247,6 +249,11 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 		spares := c.spares(a)
 		p.ids = append(p.ids, spares[:min(len(spares), max(0, c.widest(a.job)-p.least))]...)
 	}
+	least := c.spec(a.job).Request.Min
+	if len(p.ids) < least {
+		return nil
+	}
+	p.least = max(p.least, least)
 	f.Reason = join(fmt.Sprintf("from %s to %d", state.Count(had, "GPU"), len(p.ids)), why)
 	return p
 }
@@ -259,13 +266,21 @@ func (c *Core) move(a *attempt, p *plan) {
 			continue
 		}
 		if g := slices.IndexFunc(p.gifts, func(g gpu.ReleasableDevice) bool { return g.UUID == h.id }); g < 0 {
-			h.dealt = true // to the job itself
+			h.dealt = slices.Contains(p.ids, h.id) // to the job itself
 		} else if turn := p.gifts[g].Turn; !turn.Own {
 			h.gift = true
 			c.offer(h, turn)
 		}
 	}
 	c.moves = append(c.moves, p.move)
+}
+
+// endMoves ends the moves of jobs that no longer allow their numbers of GPUs.
+func (c *Core) endMoves() {
+	c.moves = slices.DeleteFunc(c.moves, func(m move) bool {
+		req := c.spec(m.job).Request
+		return m.least < req.Min || len(m.ids) > req.Max
+	})
 }
 
 // resume starts the jobs in moves whose GPUs are ready.

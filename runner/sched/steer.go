@@ -167,6 +167,7 @@ func (ev JobsChanged) on(c *Core) {
 		}
 	}
 	c.b, c.beside = ev.Batch, ev.Beside
+	c.endMoves()
 	c.fillQueues()
 	c.sort()
 	c.recount()

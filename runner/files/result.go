@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/google/renameio/v2"
@@ -65,13 +66,19 @@ func Result(path, keep, curve string) (left JobResult, err error) {
 	if len(metrics) == 0 {
 		return left, err
 	}
-	if text, e := json.Marshal(metrics); e != nil || len(text) > maxMetrics {
+	if text, e := json.Marshal(metrics); e != nil || len(text) > maxMetrics || !readable(text) {
 		var e error
 		metrics, e = kept(path, keep)
 		err = errors.Join(err, e)
 	}
 	left.Metrics = metrics
 	return left, err
+}
+
+// readable reports whether a ledger with these metrics can be read again. It rejects numbers like
+// 1e400, which no float64 holds, and values that are nested too deeply: the job would count as lost.
+func readable(metrics []byte) bool {
+	return json.Unmarshal(slices.Concat([]byte(`{"metrics":`), metrics, []byte("}")), &state.Fact{}) == nil
 }
 
 // Kept reads the metrics from the file that MetricsFile names.
@@ -148,7 +155,7 @@ func merge(data []byte) (all map[string]any, points []byte, err error) {
 // kept copies a result file whose metrics do not fit in the ledger to the path keep.
 func kept(path, keep string) (map[string]any, error) {
 	if err := copyFile(path, keep); err != nil {
-		return nil, fmt.Errorf("metrics are too long for the ledger, and saving them elsewhere failed: %w", err)
+		return nil, fmt.Errorf("metrics do not fit in the ledger, and saving them elsewhere failed: %w", err)
 	}
 	return map[string]any{MetricsFile: keep}, nil
 }

@@ -60,18 +60,19 @@ func TestResultMustBeRegularFile(t *testing.T) {
 	}
 }
 
-func TestLongResultIsKeptInFile(t *testing.T) {
+func TestResultThatTheLedgerCannotHoldIsKeptInFile(t *testing.T) {
 	for _, row := range []struct {
-		name      string
-		size      int
-		errorType string
+		name, value string
+		errorType   string
 	}{
-		{"too long for the ledger", maxMetrics, "oom"},
-		{"too long to read", maxResult, ""},
+		{"too long for the ledger", `"` + strings.Repeat("x", maxMetrics) + `"`, "oom"},
+		{"too long to read", `"` + strings.Repeat("x", maxResult) + `"`, ""},
+		{"a number that is too large", `[0.5, -1e400]`, "oom"},
+		{"nested too deeply", strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999), "oom"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
-			text := `{"error_type":"oom","curve":"` + strings.Repeat("x", row.size) + `"}`
+			text := `{"error_type":"oom","curve":` + row.value + `}`
 			path, keep := write(t, filepath.Join(dir, "result"), text), filepath.Join(dir, "train.log.metrics")
 			left, err := Result(path, keep, "")
 			metrics, errorType := left.Metrics, left.ErrorType

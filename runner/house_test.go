@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/uniid":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/schema"},
 	"gpurun/runner/files":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host", "gpurun/runner/sched"},
 	"gpurun/runner/report":              {"gpurun/gpu", "gpurun/jobspec", "gpurun/runner/results", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
-	"gpurun/runner/results":             {"gpurun/jobspec", "gpurun/state/schema"},
+	"gpurun/runner/results":             {"gpurun/jobspec", "gpurun/state", "gpurun/state/schema"},
 	"gpurun/runner/web":                 {"gpurun/gpu", "gpurun/runner/results", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
 	"gpurun/runner/agent":               {"gpurun/runner/results", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
 	"gpurun/runner/terminal":            {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host", "gpurun/state/schema"},

@@ -210,3 +210,16 @@ const (
 	ErrStray       = "stray_gpu"    // never retried
 	ErrLeftRunning = "left_running" // its commands left processes running that were not part of its work
 )
+
+// Flat flattens metrics from the ledger or a result file: nested ones get names like test.acc.
+func Flat(all map[string]any) map[string]any {
+	for name, value := range all {
+		if nested, is := value.(map[string]any); is {
+			delete(all, name)
+			for key, v := range Flat(nested) {
+				all[name+"."+key] = v
+			}
+		}
+	}
+	return all
+}

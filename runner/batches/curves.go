@@ -1,10 +1,12 @@
 package batches
 
 import (
+	"bytes"
 	"slices"
 
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/runner/files"
 	"gpurun/runner/results"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -16,12 +18,11 @@ import (
 // job, in its log.
 func (ref *Ref) Curves(x *state.AttemptRecord) (list []schema.Curve) {
 	dir, points, rule := ref.Folder(x.Ledger), x.Points, x.PointsRule
-	for _, path := range []string{disk.CurvePath(dir, x.UniID), runner.ResultPath(disk.AttemptDir(dir, x.UniID))} {
-		if f, _, err := host.OpenRegular(path); err == nil {
-			list, _ = results.ReadCurves(f)
-			f.Close()
-			break
-		}
+	if f, _, err := host.OpenRegular(disk.CurvePath(dir, x.UniID)); err == nil {
+		list, _ = results.ReadCurves(f)
+		f.Close()
+	} else if reported, err := files.ResultPoints(runner.ResultPath(disk.AttemptDir(dir, x.UniID))); err == nil {
+		list, _ = results.ReadCurves(bytes.NewReader(reported))
 	}
 	if o := ref.History.Open[x.UniID]; o != nil {
 		points, rule = o.Points, o.PointsRule

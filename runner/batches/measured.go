@@ -219,7 +219,7 @@ func (m *measurement) metrics(successes []*disk.Success) {
 		}
 		if path, is := s.Metrics[files.MetricsFile].(string); is {
 			all, _ := files.Kept(path)
-			s.Metrics = disk.Flat(all)
+			s.Metrics = state.Flat(all)
 		}
 		for name, value := range s.Metrics {
 			if said[name] || s.Measured[name] != "" || name == "step" {

@@ -76,6 +76,7 @@ func (at *LogPosition) read(m jobspec.Metric, i int, p LogPart, over bool) (poin
 		value, _ := lastMatch(m.Log, line)
 		if p.JSON {
 			all, _, _ := merge(line)
+			all = state.Flat(all)
 			step, value = fmt.Sprint(all["step"]), fmt.Sprint(all[m.Name])
 		}
 		if n, err := parseNumber(step); err == nil && !math.IsInf(n, 0) && !math.IsNaN(n) {

@@ -91,6 +91,13 @@ func Kept(path string) (map[string]any, error) {
 	return all, nil
 }
 
+// ResultPoints returns the points that an attempt has reported so far, one per line.
+func ResultPoints(path string) ([]byte, error) {
+	data, err := readResult(path)
+	_, points, _ := merge(data) // use the objects before an invalid one
+	return points, err
+}
+
 // writeCurve writes the points of an attempt's curves. It does not sync, since nothing depends on
 // the file after a crash.
 func writeCurve(path string, points []byte) error {

@@ -2,21 +2,24 @@ package results
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
-	"gpurun/state/schema"
 	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // maxPoint is the longest line in a file of points.
 const maxPoint = 1 << 20
 
 // ReadCurves reads the points of an attempt's curves, which are JSON objects with a step, one per
-// line. It skips invalid lines. The curves are sorted by metric, and points are in file order.
+// line, flattened like other metrics. It skips invalid lines. The curves are sorted by metric, and points are in file order.
 func ReadCurves(r io.Reader) ([]schema.Curve, error) {
 	index := map[string]int{}
 	curves := []schema.Curve{}
@@ -24,14 +27,16 @@ func ReadCurves(r io.Reader) ([]schema.Curve, error) {
 	lines.Buffer(make([]byte, 64<<10), maxPoint)
 	for lines.Scan() {
 		var point map[string]any
-		if json.Unmarshal(lines.Bytes(), &point) != nil {
+		d := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		if d.UseNumber(); d.Decode(&point) != nil {
 			continue
 		}
-		step, isNumber := point["step"].(float64)
-		if !isNumber {
+		n, _ := point["step"].(json.Number)
+		step, err := n.Float64()
+		if err != nil {
 			continue
 		}
-		for name, value := range point {
+		for name, value := range state.Flat(point) {
 			x, ok := Number(value)
 			if name == "step" || !ok {
 				continue

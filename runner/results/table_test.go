@@ -335,8 +335,8 @@ func TestLaTeXCompiles(t *testing.T) {
 }
 
 func TestReadCurvesSkipsInvalidLines(t *testing.T) {
-	curves, err := ReadCurves(strings.NewReader("{\"step\":1,\"loss\":0.5,\"note\":\"x\"}\nbroken\n{\"step\":2,\"loss\":\"NaN\",\"acc\":0.25}\n{\"loss\":1}\n{\"step\":\"3\",\"loss\":1}\n"))
-	want := `[{"metric":"acc","steps":[2],"values":[0.25]},{"metric":"loss","steps":[1,2],"values":[0.5,null]}]`
+	curves, err := ReadCurves(strings.NewReader("{\"step\":1,\"loss\":0.5,\"note\":\"x\"}\nbroken\n{\"step\":2,\"loss\":\"NaN\",\"val\":{\"acc\":0.25}}\n{\"step\":3,\"loss\":1e400}\n{\"step\":1e400,\"loss\":1}\n{\"loss\":1}\n{\"step\":\"3\",\"loss\":1}\n"))
+	want := `[{"metric":"loss","steps":[1,2,3],"values":[0.5,null,null]},{"metric":"val.acc","steps":[2],"values":[0.25]}]`
 	if got, _ := json.Marshal(curves); err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}

@@ -18,19 +18,6 @@ type Success struct {
 	startAt, endAt int64
 }
 
-// Flat flattens metrics from the ledger or a result file: nested ones get names like test.acc.
-func Flat(all map[string]any) map[string]any {
-	for name, value := range all {
-		if nested, is := value.(map[string]any); is {
-			delete(all, name)
-			for key, v := range Flat(nested) {
-				all[name+"."+key] = v
-			}
-		}
-	}
-	return all
-}
-
 // Successes reads the ledger in a batch's folder. It returns the last success of each key that was
 // not forgotten since, even if other ends followed, and the -p values of the runs. It skips broken
 // lines. A missing ledger has no successes.
@@ -69,7 +56,7 @@ func Successes(dir string) (last map[string]*Success, given []map[string]string,
 			default:
 				s = &Success{Run: run, startAt: -1}
 			}
-			s.UniID, s.Metrics, s.Measured, s.endAt = f.UniID, Flat(f.Metrics), f.Measured, at
+			s.UniID, s.Metrics, s.Measured, s.endAt = f.UniID, state.Flat(f.Metrics), f.Measured, at
 			last[f.Key] = s
 		}
 	})

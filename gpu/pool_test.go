@@ -108,7 +108,7 @@ func TestAdmitReportsTheReason(t *testing.T) {
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }, ours: true,
 			want: "19 GiB free, 20 GiB needed; 5 GiB more promised to running jobs"},
 		{name: "claimed", code: Claimed, user: "alice", do: func(p *Pool) {
-			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", User: "alice", Job: "train-svhn-s42", Since: time.Date(2026, 1, 2, 14, 2, 0, 0, time.UTC)}}})
+			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", User: "alice", Job: "train-svhn-s42", Since: time.Date(2026, 1, 2, 14, 2, 0, 0, time.Local).In(time.FixedZone("theirs", 14*60*60))}}})
 		}, want: "held by alice, train-svhn-s42, since 14:02"},
 		{name: "claimed by a job that shares", code: MemoryShort, user: "uid 0", do: func(p *Pool) {
 			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", Memory: 20 * GiB, Taken: 12 * GiB, Share: true}}})

@@ -47,7 +47,7 @@ func (c *Claim) words() string {
 		s += ", " + shortenName(c.Job)
 	}
 	if !c.Since.IsZero() {
-		s += ", since " + c.Since.Format("15:04")
+		s += ", since " + c.Since.Local().Format("15:04")
 	}
 	return s
 }

@@ -73,6 +73,9 @@ type use struct {
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
 
+// ledgerZone is the zone of the times in a ledger, which need not be the user's.
+var ledgerZone = time.FixedZone("of the ledger", 14*60*60)
+
 func newWorld(t testing.TB) *world {
 	return &world{
 		t: t, now: Now{Boot: time.Hour, Wall: epoch},
@@ -144,6 +147,9 @@ func (w *world) id(name string) int {
 
 // open creates a core from the ledger, as a new run would.
 func (w *world) open() {
+	for i := range w.ledger {
+		w.ledger[i].Fact.Time = w.ledger[i].Fact.Time.In(ledgerZone)
+	}
 	w.core = w.new(w.replay())
 	w.checkPacked()
 	w.before = len(w.ledger)

@@ -40,6 +40,9 @@ func (m *measurement) Files() []string {
 	return files
 }
 
+// Secrets returns the secrets of the jobs, whatever their -p values.
+func (m *measurement) Secrets() []string { return SecretsOf(m.batch) }
+
 // Measure reads the metrics of the jobs in some files, from the ledgers or else from logs and
 // files. It uses the -p values of the last run, and those of other runs with successes of their
 // own. If which names a run, it uses only that run's values.

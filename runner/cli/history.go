@@ -50,9 +50,10 @@ func (c *historyCmd) Run(a *app) error {
 		return c.attempts(a, ref, since)
 	}
 	p := ref.RunLog()
-	rows := redact.Document(p.Rows(since), redact.Hiding(p.Secrets))
+	hide := redact.Hiding(p.Secrets)
+	rows := redact.Document(p.Rows(since), hide)
 	if c.JSON {
-		return writeJSON(a.out, schema.History{Head: schema.At(time.Now()), Batch: ref.Describe(), Runs: rows})
+		return writeJSON(a.out, schema.History{Head: schema.At(time.Now()), Batch: redact.Document(ref.Describe(), hide), Runs: rows})
 	}
 	var text strings.Builder
 	switch {
@@ -165,9 +166,10 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, since time.Time) error {
 			endings = append(endings, x.Failure().Ending())
 		}
 	}
-	rows = redact.Document(rows, redact.Hiding(p.Secrets))
+	hide := redact.Hiding(p.Secrets)
+	rows = redact.Document(rows, hide)
 	if c.JSON {
-		return writeJSON(a.out, schema.History{Head: schema.At(now), Batch: ref.Describe(), Attempts: rows})
+		return writeJSON(a.out, schema.History{Head: schema.At(now), Batch: redact.Document(ref.Describe(), hide), Attempts: rows})
 	}
 	if len(rows) == 0 {
 		fmt.Fprintln(a.out, "no attempts of "+strings.Join(c.Jobs, ", "))

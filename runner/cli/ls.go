@@ -11,6 +11,7 @@ import (
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
@@ -46,7 +47,7 @@ func (c *lsCmd) Run(a *app) error {
 	}
 	switch {
 	case c.JSON:
-		return writeJSON(a.out, doc)
+		return writeJSON(a.out, redact.Document(doc, redact.Text))
 	case len(doc.Batches) == 0:
 		fmt.Fprintln(a.out, "no batches on this host")
 	default:

@@ -163,7 +163,8 @@ func (p *planning) json() error {
 		}
 		f.add(doc.Jobs)
 	}
-	return writeJSON(p.out, redact.Document(doc, redact.Hiding(batches.SecretsOf(p.batch))))
+	// A reason may quote a parameter of an earlier attempt.
+	return writeJSON(p.out, redact.Document(doc, redact.Hiding(append(batches.SecretsOf(p.batch), p.Ref.RunLog().Secrets...))))
 }
 
 // plan returns the plan for a job.

@@ -152,7 +152,7 @@ func (c *resultsCmd) table(a *app, paths []string) (string, error) {
 	case "latex":
 		return t.LaTeX(), nil
 	case "json":
-		err = writeJSON(&b, redact.Document(t.Document(time.Now()), redact.Text))
+		err = writeJSON(&b, redact.Document(t.Document(time.Now()), redact.Hiding(m.Secrets())))
 	default:
 		printResults(a, &b, t)
 	}

@@ -48,9 +48,9 @@ func (c *whyCmd) Run(a *app) error {
 	if refs[0].Params() != "" {
 		a.say("note", "jobs of "+refs[0].Name())
 	}
-	doc := schema.Why{Head: w.Status.Head, Batch: w.Status.Batch, Jobs: []schema.Because{}}
-	var text strings.Builder
 	hide := redact.Hiding(w.Log.Secrets)
+	doc := schema.Why{Head: w.Status.Head, Batch: redact.Document(w.Status.Batch, hide), Jobs: []schema.Because{}}
+	var text strings.Builder
 	for _, id := range ids {
 		j := jobs[id]
 		because := redact.Document(schema.Because{Job: *j, Chain: w.Chain(j)}, hide)

@@ -6,18 +6,23 @@ import (
 	"os"
 )
 
-// skip seeks to the start of the last lines of a log, if only those are requested.
+// skip seeks to the start of the last lines of a log, if only those are requested. The offset of f is
+// the start of the attempt's part.
 func (c *logCmd) skip(f *os.File) error {
 	if c.Lines == 0 {
 		return nil
+	}
+	from, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
 	}
 	at, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
 	chunk, left := make([]byte, 64<<10), c.Lines
-	for end := true; at > 0; end = false {
-		n := min(at, int64(len(chunk)))
+	for end := true; at > from; end = false {
+		n := min(at-from, int64(len(chunk)))
 		at -= n
 		part := chunk[:n]
 		if _, err := f.ReadAt(part, at); err != nil {
@@ -38,6 +43,6 @@ func (c *logCmd) skip(f *os.File) error {
 			part = part[:i]
 		}
 	}
-	_, err = f.Seek(0, io.SeekStart)
+	_, err = f.Seek(from, io.SeekStart)
 	return err
 }

@@ -175,6 +175,17 @@ func (f *follower) print() error {
 	if f.file == nil {
 		return nil
 	}
+	at, err1 := f.file.Seek(0, io.SeekCurrent)
+	fi, err2 := f.file.Stat()
+	if err := cmp.Or(err1, err2); err != nil {
+		return err
+	}
+	if fi.Size() < at {
+		f.say("note", "the log of "+f.job+" was truncated")
+		if _, err := f.file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+	}
 	_, err := io.Copy(f.out, f.file)
 	return err
 }

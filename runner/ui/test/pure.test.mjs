@@ -25,6 +25,26 @@ test('control and bidi characters are removed from text', async () => {
   assert.equal(f.clean('café 你好 👩‍🔬'), 'café 你好 👩‍🔬');
 });
 
+test('lines of a log keep their positions, whatever the page drops', async () => {
+  const { Tail, lineAt, sum } = await load('page/tail.ts');
+  const log = Buffer.concat([Buffer.from('start\n  0%\r 50%\r100%\nepoch 1\r\n'), Buffer.from([0x63, 0xe9, 0xff, 10]), Buffer.from('✓ 10%\r20%\n\nend\n 7%\r 8%\r')]);
+  for (let cut = 1; cut <= log.length; cut++) {
+    const t = new Tail();
+    for (let at = 0; at < log.length; at += cut) t.append(at, log.subarray(at, at + cut), true);
+    const [{ text, sizes }] = t.blocks, starts = sizes.map((_, i) => sum(sizes.slice(0, i)));
+    assert.deepEqual(starts.map((at) => log.indexOf(10, at) + 1 - at), sizes, `chunks of ${cut}`);
+    assert.deepEqual(starts.map((at) => lineAt(sizes, at)), starts.map((_, i) => i));
+    assert.equal(text.split('\n').length - 1, sizes.length);
+    assert.match(text, /^start\n[^]*100%\nepoch 1\r\nc\ufffd\ufffd\n[^]*20%\n\nend\n$/);
+    assert.equal(t.open, ' 8%\r');
+    assert.equal(t.from + t.size, log.length);
+  }
+  const long = Buffer.from('x'.repeat(50) + '\nlast\n'), t = new Tail(); // a line longer than what is read at once
+  t.append(51, long.subarray(51), true);
+  t.prepend(31, long.subarray(31, 51));
+  assert.equal(t.from, 31);
+});
+
 test('events are parsed wherever the stream is split', async () => {
   const { Parser } = await load('page/events.ts');
   const text = ': alive\n\nid: a-1\nevent: jobs\ndata: {"x":\ndata: 1}\n\nevent: summary\r\ndata: é\r\n\r\nid: a-2\ndata:no space\n\n';

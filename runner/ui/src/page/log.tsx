@@ -8,85 +8,10 @@ import { pause } from './events';
 import { Text } from './parts';
 import { setQuery } from './route';
 import { app } from './store';
+import { lineAt, most, sum, Tail } from './tail';
 
 const piece = 128 * 1024; // bytes to read at first, and for each "earlier"
-const most = 4 * 1024 * 1024; // bytes to keep in the page, and to read in one request
-const blockLines = 200;
 
-interface Block { id: number; text: string }
-
-// A Tail is the loaded part of a log: complete lines in blocks, and the unfinished last line.
-class Tail {
-  from = 0;
-  total = 0;
-  over = false;
-  ticket: string | null = null;
-  blocks: Block[] = [];
-  open = ''; // the text after the last line feed
-  read = false;
-  size = 0;
-  private next = 0;
-  private decoder = new TextDecoder('utf-8');
-
-  // Starts over near the end, because too much was written in the meantime.
-  clear() {
-    this.blocks = [];
-    this.open = '';
-    this.size = 0;
-    this.read = false;
-    this.decoder = new TextDecoder('utf-8');
-  }
-
-  append(at: number, data: Uint8Array, trim: boolean) {
-    if (!this.read) {
-      this.read = true;
-      this.from = at;
-      if (at > 0) { // start with a complete line
-        const nl = data.indexOf(10);
-        if (nl >= 0 && nl < data.length - 1) { this.from = at + nl + 1; data = data.subarray(nl + 1); }
-      }
-    }
-    const text = this.open + this.decoder.decode(data, { stream: true });
-    const end = text.lastIndexOf('\n') + 1;
-    this.open = text.slice(end).replace(/^[^]*\r(?=[^\r])/, ''); // a progress bar overwrites its line
-    this.size += data.length;
-    const lines = text.slice(0, end).split('\n');
-    lines.pop();
-    for (const l of lines) this.line(l);
-    while (trim && this.size > most && this.blocks.length > 2) {
-      const gone = new TextEncoder().encode(this.blocks.shift()!.text).length;
-      this.size -= gone;
-      this.from += gone;
-    }
-  }
-
-  private lines = 0;
-  private line(l: string) {
-    const last = this.blocks[this.blocks.length - 1];
-    if (!last || this.lines >= blockLines) {
-      this.blocks = [...this.blocks, { id: this.next++, text: l + '\n' }];
-      this.lines = 1;
-    } else {
-      this.blocks[this.blocks.length - 1] = { id: last.id, text: last.text + l + '\n' };
-      this.lines++;
-    }
-  }
-
-  prepend(at: number, data: Uint8Array) {
-    const nl = at > 0 ? data.indexOf(10) + 1 : 0;
-    const lines = new TextDecoder().decode(data.subarray(nl)).split('\n');
-    this.from = at + nl;
-    this.size += data.length;
-    const blocks: Block[] = [];
-    for (let i = 0; i < lines.length; i += blockLines) {
-      const text = lines.slice(i, i + blockLines).join('\n') + (i + blockLines < lines.length ? '\n' : '');
-      if (text) blocks.push({ id: -1 - this.next++, text });
-    }
-    this.blocks = [...blocks, ...this.blocks];
-  }
-}
-
-const size = (text: string) => new TextEncoder().encode(text).length;
 const inURL = () => { const at = new URLSearchParams(location.hash.split('?')[1]).get('line'); return at == null ? null : Number(at); };
 
 export function LogView({ batch, uniID, name, over }: { batch: string; uniID: string; name: string; over: boolean }) {
@@ -172,7 +97,7 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
     range.setStart(pre, 0);
     range.setEnd(sel.anchorNode, sel.anchorOffset);
     const lines = range.toString().split('\n').length - 1, k = Number(pre.dataset.block);
-    lead(tail.from + tail.blocks.slice(0, k).reduce((n, b) => n + size(b.text), 0) + size((tail.blocks[k]?.text ?? '').split('\n').slice(0, lines).map((l) => l + '\n').join('')));
+    lead(tail.from + sum(tail.blocks.slice(0, k).flatMap((b) => b.sizes)) + sum((tail.blocks[k]?.sizes ?? []).slice(0, lines)));
   };
   let before = tail.from;
   const empty = tail.read && !tail.blocks.length && !tail.open;
@@ -191,8 +116,8 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
         {tail.from > 0 && <button class="button small earlier" onClick={earlier}>Earlier lines ({bytes(tail.from)})</button>}
         {tail.blocks.map((b, i) => {
           const from = before;
-          before += size(b.text);
-          return <LogBlock key={b.id} block={i} text={b.text} line={at != null && at >= from && at < before ? size2line(b.text, at - from) : -1} mark={mark} />;
+          before += sum(b.sizes);
+          return <LogBlock key={b.id} block={i} text={b.text} line={at != null && at >= from && at < before ? lineAt(b.sizes, at - from) : -1} mark={mark} />;
         })}
         {tail.open && <LogBlock block={tail.blocks.length} text={tail.open} line={at === before ? 0 : -1} mark={mark} />}
         {empty && <p class="muted">{tail.over || over ? 'No output.' : 'No output yet.'}</p>}
@@ -201,9 +126,6 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
     </div>
   );
 }
-
-// The line that starts at a byte offset of a text.
-const size2line = (text: string, at: number) => new TextDecoder().decode(new TextEncoder().encode(text).subarray(0, at)).split('\n').length - 1;
 
 interface BlockProps { text: string; block: number; line: number; mark: RefObject<HTMLElement | null> }
 
@@ -238,7 +160,7 @@ async function poll(t: Tail, batch: string, uniID: string, begin: number | null,
       const got = await readLog(batch, uniID, next, stop, next < 0 ? undefined : next + most / 4 - 1);
       if (stop.aborted) return;
       const end = got.from + got.data.length;
-      if (following() && got.total - end > most) {
+      if (following() && got.total - end > most || got.total < next) { // or the log was truncated
         t.clear();
         next = -piece;
         continue;

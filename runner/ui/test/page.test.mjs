@@ -200,6 +200,13 @@ test('the page can be operated by keyboard', async () => {
   await page.waitForFunction(() => document.querySelectorAll('.jobs tbody tr:not(.gap)').length === 2);
   await page.keyboard.press('ArrowDown');
   await page.waitForSelector('tr.at');
+  const at = () => page.$eval('tr.at .c-name', (e) => e.innerText), first = await at();
+  await page.focus('.preview .logtext');
+  await page.keyboard.press('ArrowDown'); // scrolls the log
+  assert.equal(await at(), first);
+  await page.keyboard.press('/');
+  await page.keyboard.press('ArrowDown');
+  await until(async () => await at() !== first, 'the next job is chosen');
   await page.keyboard.press('Escape');
   await page.keyboard.press('Escape');
   await page.keyboard.press('j');

@@ -27,8 +27,8 @@ export function Keys() {
     const pressed = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || document.querySelector('dialog[open]')) return;
       if (typing(e.target) && !['Escape', 'ArrowDown', 'ArrowUp'].includes(e.key)) return;
-      // Buttons and links handle Enter, and a scrolled log handles the arrow keys.
-      if (e.target instanceof HTMLElement && e.key.startsWith('Arrow') && e.target.matches('[role="log"], [role="tab"], select')) return;
+      // Buttons and links handle Enter, and a scrolled region, such as a log, the keys that scroll.
+      if (e.target instanceof HTMLElement && /^(Arrow|Page)/.test(e.key) && e.target.matches('[role="region"], select')) return;
       if (e.key === 'Enter' && e.target instanceof HTMLElement && e.target.matches('a, button, summary, input')) return;
       if (e.key === '?') { e.preventDefault(); show(true); return; }
       for (let i = stack.length - 1; i >= 0; i--) {

@@ -60,7 +60,9 @@ test('events are parsed wherever the stream is split', async () => {
 });
 
 test('jobs match every word of a search, and sort with unknown values last', async () => {
-  const { select, sorted } = await load('page/filter.ts');
+  const { select, sorted, sortOf } = await load('page/filter.ts');
+  assert.deepEqual(sortOf('metric:val acc down'), { by: 'metric:val acc', down: true });
+  assert.deepEqual(sortOf('now'), { by: 'now', down: false });
   const row = (index, name, state, extra = {}) => ({ id: name, index, name, state, params: {}, tags: [], gpus: [], queue: null, cause: null, wait: null, metrics: null, started: null, ended: null, ...extra });
   const rows = [
     row(0, 'train-s10', 'succeeded', { params: { seed: '10' }, metrics: { acc: 0.9 }, gpus: [3, 10] }),

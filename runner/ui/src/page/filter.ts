@@ -7,6 +7,12 @@ import type { JobRow } from '../common/types';
 export type SortBy = 'file' | 'now' | 'name' | 'state' | 'started' | 'ended' | 'lasted' | `metric:${string}`;
 export interface Sort { by: SortBy; down: boolean }
 
+/** The order in a URL, such as "metric:val acc down". */
+export function sortOf(text: string): Sort {
+  const by = text.replace(/ down$/, '');
+  return { by: by as SortBy, down: by !== text };
+}
+
 // The searchable text of a row, cached by row: rows are replaced, never modified.
 const haystacks = new WeakMap<JobRow, string>();
 

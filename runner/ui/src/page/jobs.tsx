@@ -6,7 +6,7 @@ import { bytes, clean, duration, measured, ranges, stamp } from '../common/forma
 import { look, State, stateWords } from '../common/states';
 import { linesFor, useWindow } from '../common/virtual';
 import { Verbs, verbsFor } from './control';
-import { metricsOf, says, select, sorted, UnknownKey, type Sort, type SortBy } from './filter';
+import { metricsOf, says, select, sorted, sortOf, UnknownKey, type Sort, type SortBy } from './filter';
 import { useKeys } from './keys';
 import { now, useLive } from './live';
 import { Empty, Loading, medium, Meter, narrow, say, Text, useMedia } from './parts';
@@ -22,15 +22,14 @@ export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchP
   useLive();
   const show = query.get('show') ?? '', search = query.get('q') ?? '';
   const alive = batch.summary?.run?.alive ?? false;
-  const [by, way] = (query.get('sort') ?? (alive ? 'now' : 'file')).split(' ');
-  const sort: Sort = { by: by as SortBy, down: way === 'down' };
+  const order = query.get('sort') ?? (alive ? 'now' : 'file'), sort = sortOf(order);
   const metrics = useMemo(() => metricsOf(batch.jobs), [batch.revision]);
   const [rows, wrong] = useMemo((): [JobRow[], string] => {
     try { return [sorted(select(batch.jobs, show, search, alive), batch.jobs, sort), '']; } catch (err) {
       if (err instanceof UnknownKey) return [[], err.message];
       throw err;
     }
-  }, [batch.revision, show, search, by, way, alive]);
+  }, [batch.revision, show, search, order, alive]);
   const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
   const [at, setAt] = useState<string | null>(null); // id of the row with the cursor
   const find = useRef<HTMLInputElement>(null);
@@ -71,7 +70,7 @@ export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchP
       <div class="filters">
         <input ref={find} type="search" class="find" placeholder="Search: name, error, seed=1, state:failed, gpu:0" aria-label="Search the jobs" value={search}
           onInput={(e) => setQuery({ q: e.currentTarget.value })} />
-        <select class="sort" aria-label="Order" value={`${by}${way ? ' ' + way : ''}`} onChange={(e) => setQuery({ sort: e.currentTarget.value })}>
+        <select class="sort" aria-label="Order" value={order} onChange={(e) => setQuery({ sort: e.currentTarget.value })}>
           <option value="now">running first</option><option value="file">in file order</option><option value="started down">latest start first</option><option value="ended down">latest end first</option>
           <option value="lasted down">longest first</option><option value="lasted">shortest first</option><option value="name">by name</option><option value="name down">by name, reversed</option><option value="state">by state</option><option value="state down">by state, reversed</option>
           {metrics.flatMap((m) => [<option value={`metric:${m}`}>{m}, smallest first</option>, <option value={`metric:${m} down`}>{m}, largest first</option>])}

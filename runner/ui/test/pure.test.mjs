@@ -106,6 +106,20 @@ test('a timeline has rows for the GPUs of each node, and for the queue', async (
   assert.deepEqual([gpuWords(b), queueWords(b)], ['node10, GPU 0', 'queued as 7_0 for 10s']);
 });
 
+test('a day on the time axis begins at midnight, also after the clock has changed', async () => {
+  const { clock, ticks } = await load('common/lanes.ts'), own = process.env.TZ;
+  process.env.TZ = 'America/New_York';
+  try {
+    for (const [from, want] of [['2026-10-31T12:00-04:00', ['11-01', '11-02', '11-03']], ['2026-03-07T12:00-05:00', ['03-08', '03-09', '03-10']]]) {
+      const at = Date.parse(from) / 1000, list = ticks(at, at + 3 * 86400, 4);
+      assert.deepEqual(list.map((t) => clock(t, 86400)), want);
+      assert.ok(list.every((t) => new Date(t * 1000).getHours() === 0));
+    }
+  } finally {
+    if (own === undefined) delete process.env.TZ; else process.env.TZ = own;
+  }
+});
+
 test('bands show who else used a GPU, and why jobs waited', async () => {
   const { bandsOf } = await load('common/lanes.ts');
   const time = [0, 5, 10, 15, 20].map((s) => new Date(s * 1000).toISOString());

@@ -69,9 +69,12 @@ const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10
 // ticks returns roughly `about` round local times in a range.
 export function ticks(from: number, to: number, about: number): number[] {
   const step = steps.find((s) => (to - from) / s <= about) ?? 604800 * Math.ceil((to - from) / 604800 / about);
-  const shift = new Date(from * 1000).getTimezoneOffset() * 60;
+  const shift = (t: number) => new Date(t * 1000).getTimezoneOffset() * 60, first = shift(from);
   const list: number[] = [];
-  for (let t = Math.ceil((from - shift) / step) * step + shift; t <= to; t += step) list.push(t);
+  for (let t = Math.ceil((from - first) / step) * step + first; t <= to + 3600; t += step) {
+    const at = step > 3600 ? t + shift(t) - first : t; // the clock may have changed since
+    if (at <= to) list.push(at);
+  }
   return list;
 }
 

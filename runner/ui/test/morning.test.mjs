@@ -132,7 +132,7 @@ test('names link to jobs, groups to all their jobs, and counts filter', async ()
 
 test('a search matches states and exact values of parameters', async () => {
   const { page } = await visit(`#/batch/${id}`);
-  await text(page, nan);
+  await page.waitForSelector('.find'); // the failures are there before the jobs
   const found = async (q, n) => {
     await page.evaluate((q) => { const e = document.querySelector('.find'); e.value = q; e.dispatchEvent(new Event('input', { bubbles: true })); }, q);
     await page.waitForFunction((n) => document.querySelectorAll('.jobs tbody tr:not(.gap)').length === n, {}, n);

@@ -115,7 +115,14 @@ func (t *Table) LaTeX() string {
 // ofUnits matches the part of a caption that explains the numbers in parentheses.
 var ofUnits = regexp.MustCompile(`, \(n( of [^)]*)?\)`)
 
+var exponent = regexp.MustCompile(`e([+-]\d+)`)
+
 func texValue(mean, err string, best bool) string {
+	power := func(e string) string {
+		n, _ := strconv.Atoi(e[1:])
+		return ` \times 10^{` + strconv.Itoa(n) + `}`
+	}
+	mean, err = exponent.ReplaceAllStringFunc(mean, power), exponent.ReplaceAllStringFunc(err, power)
 	if err != "" {
 		mean += ` \pm ` + err
 	}
@@ -143,9 +150,11 @@ func (t *Table) uniform() (n int, ok bool) {
 }
 
 var texEscapes = strings.NewReplacer(`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`,
-	"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "|", `\textbar{}`, `"`, "''",
+	"[", "{[}", "*", "{*}", "~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "|", `\textbar{}`, `"`, "''",
 	"–", "--", "Δ", `$\Delta$`, "±", `$\pm$`, "−", "$-$", "≠", `$\neq$`)
 
+// texEscaped escapes a text. A [ or * at the start of a row would be an argument of the command that
+// ends the row above it.
 func texEscaped(s string) string { return texEscapes.Replace(clean(s)) }
 
 // CSV returns the unrounded numbers, with fractions instead of percentages.

@@ -116,8 +116,10 @@ algorithm=c lr=0.1 seed=2 | | failed`
 
 const hostile = `
 a&b_c%: max
-p#1=x_1&2 \q{}=~^$<>¦"% | a&b_c%=1
-p#1=–Δ±≠ \q{}=\input{x} | a&b_c%=2`
+p#1=x_1&2 \q{}=~^$<>¦"% | a&b_c%=1e-9
+p#1=–Δ±≠ \q{}=\input{x} | a&b_c%=2e-9
+p#1=[64] \q{}=* | a&b_c%=2e-9
+p#1=* \q{}=[1] | a&b_c%=2e-9`
 
 // tables are the cases in testdata/tables.txt.
 var tables = []struct {

@@ -205,7 +205,7 @@ func compose(r Run, items []item, s *schema.Status, ran time.Duration, how strin
 			n.Jobs = append(n.Jobs, *it.job)
 		}
 	}
-	n.Title = fmt.Sprintf("%s on %s", n.File, n.Host)
+	n.Title = fmt.Sprintf("%s on %s", cut(n.File), n.Host)
 	var what []string
 	switch {
 	case slices.Contains(n.On, "done"):
@@ -243,9 +243,7 @@ func compose(r Run, items []item, s *schema.Status, ran time.Duration, how strin
 // shorten joins lines. If there are too many, it drops the last ones and keeps the tail.
 func shorten(lines, tail []string) string {
 	for i := range lines {
-		if len(lines[i]) > 300 {
-			lines[i] = strings.ToValidUTF8(lines[i][:300], "") + "…"
-		}
+		lines[i] = cut(lines[i])
 	}
 	end := tail
 	for left := 1; ; left++ {
@@ -255,4 +253,12 @@ func shorten(lines, tail []string) string {
 		}
 		lines, end = lines[:len(lines)-1], append([]string{fmt.Sprintf("… and %d more lines", left)}, tail...)
 	}
+}
+
+// cut shortens a long line, or the names of many files.
+func cut(line string) string {
+	if len(line) > 300 {
+		return strings.ToValidUTF8(line[:300], "") + "…"
+	}
+	return line
 }

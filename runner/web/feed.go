@@ -184,7 +184,10 @@ func summaryOf(e *edition) []byte {
 			w.Text = shortened(w.Text)
 			s.Warnings = append(s.Warnings, w)
 		}
-		if s.Batch.Files = st.Batch.Files[:min(len(st.Batch.Files), max(1, names))]; names == 0 && s.Run != nil {
+		if names == 0 { // the page can no longer act on all files
+			s.Batch.Files = st.Batch.Files[:min(len(st.Batch.Files), 1)]
+		}
+		if names == 0 && s.Run != nil {
 			run := *s.Run
 			run.Params, run.Settings, s.Run = nil, nil, &run
 		}

@@ -138,7 +138,8 @@ test('a list of any length renders only visible rows', async () => {
 });
 
 test('a command is split like in a shell', async () => {
-  const { split } = await load('page/words.ts');
+  const { split, unfinished } = await load('page/words.ts');
+  assert.deepEqual(["it's", 'a "b', 'a\\', `'it'"'"'s' a\\'b`, ''].map(unfinished), [true, true, true, false, false]);
   assert.deepEqual(split(`python  train.py --name "a b" --x='c "d"' e\\ f "g\\"h" i'j'k`), ['python', 'train.py', '--name', 'a b', '--x=c "d"', 'e f', 'g"h', 'ijk']);
   assert.deepEqual(split('  '), []);
 });

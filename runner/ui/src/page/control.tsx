@@ -8,7 +8,7 @@ import { changed, now } from './live';
 import { Dialog, narrow, Text, tell, useMedia } from './parts';
 import { batchPath, jobPath } from './route';
 import { app, may, type BatchStore } from './store';
-import { quote, split } from './words';
+import { quote, split, unfinished } from './words';
 import type { Alike, BatchRow, GPUs, JobRow, Summary } from '../common/types';
 
 /** Requests a change and shows the result. Returns the reason if the server refuses. */
@@ -296,9 +296,15 @@ function indices(ids: string, gpus: GPUs['gpus'] | null): Set<number> {
   return out;
 }
 
+const unmatched = (text: string) => tell('Nothing done: a quote has no other half', true, [text]);
+
 function AddDialog({ file, onClose, send }: { file: string; onClose: () => void; send: Send }) {
   const [text, setText] = useState('');
-  const add = () => { const words = split(text); if (words.length) void send('add', { command: words }); };
+  const add = () => {
+    if (unfinished(text)) return unmatched(text);
+    const words = split(text);
+    if (words.length) void send('add', { command: words });
+  };
   return (
     <Dialog title="Add a job" onClose={onClose}>
       <form method="dialog" onSubmit={add}>
@@ -315,6 +321,7 @@ export function StartDialog({ onClose }: { onClose: () => void }) {
   const [file, setFile] = useState('');
   const [params, setParams] = useState('');
   const start = () => {
+    if (unfinished(params)) return unmatched(params);
     const param = split(params);
     if (file) void act('/runs', { files: [file], options: param.length ? { param } : {} });
   };

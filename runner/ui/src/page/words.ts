@@ -3,10 +3,14 @@
 /** Quotes a word for the shell. */
 export const quote = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
+const word = /(?:[^\s'"\\]|\\[^]|'[^']*'|"(?:[^"\\]|\\[^])*")+/g;
+
+/** Whether a command has a quote or backslash that lacks its other half, and so no words. */
+export const unfinished = (text: string) => text.replace(word, '').trim() !== '';
+
 /** Splits a command into words. Quotes and backslashes work as in a shell. */
 export function split(text: string): string[] {
   const words: string[] = [];
-  const word = /(?:[^\s'"\\]|\\[^]|'[^']*'|"(?:[^"\\]|\\[^])*")+/g;
   for (const m of text.match(word) ?? []) {
     words.push(m.replace(/'([^']*)'|"((?:[^"\\]|\\[^])*)"|\\([^])/g, (_, single, double, one) => single ?? one ?? double.replace(/\\(["\\$`])/g, '$1')));
   }

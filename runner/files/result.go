@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 
@@ -187,16 +186,34 @@ func copyFile(from, to string) error {
 	return dst.CloseAtomicallyReplace()
 }
 
-// notJSON matches the numbers that JSON lacks, and strings in order to skip them.
-var notJSON = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"?|NaN|-?Infinity`)
+// notJSON are the numbers that JSON lacks, and Python's json.dumps writes.
+var notJSON = [...]string{"NaN", "Infinity", "-Infinity"}
 
-// quoteNaN quotes NaN and the infinities, which Python's json.dumps writes. A diverged loss is a
-// valid result.
+// quoteNaN quotes NaN and the infinities outside strings. A diverged loss is a valid result.
 func quoteNaN(data []byte) []byte {
-	return notJSON.ReplaceAllFunc(data, func(word []byte) []byte {
-		if word[0] == '"' {
-			return word
+	var out []byte
+	from := 0 // out has the data before it
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			for i++; i < len(data) && data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+		case 'N', 'I', '-':
+			for _, word := range notJSON {
+				if bytes.HasPrefix(data[i:], []byte(word)) {
+					out = strconv.AppendQuote(append(out, data[from:i]...), word)
+					from = i + len(word)
+					i = from - 1
+					break
+				}
+			}
 		}
-		return strconv.AppendQuote(nil, string(word))
-	})
+	}
+	if from == 0 {
+		return data
+	}
+	return append(out, data[from:]...)
 }

@@ -16,7 +16,7 @@ type statusCmd struct {
 	File    string `placeholder:"FILE" help:"The same as the file argument."`
 	Watch   bool   `short:"w" help:"Watch until the run ends, and exit with its status."`
 	Verbose bool   `short:"v" help:"Also show how the GPUs of each job are connected."`
-	All     bool   `short:"a" help:"List queued cluster jobs one by one, not by reason."`
+	All     bool   `short:"a" help:"List queued cluster jobs one by one, not grouped by reason."`
 	JSON    bool   `name:"json" help:"Print the status as JSON."`
 	runFlag `embed:""`
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpurun/jobspec"
@@ -131,11 +132,11 @@ func (l *loop) apply(next Reading) (said string, err error) {
 	if ev.Rules, err = l.Rules(next.Batch, b, wanted); err != nil {
 		return "", err
 	}
-	fresh := make([]bool, len(b.Jobs))
-	for id := was; id < len(b.Jobs); id++ {
-		fresh[id] = in(id)
+	check := make([]bool, len(b.Jobs))
+	for id := range check {
+		check[id] = in(id) && (id >= was || slices.Contains(sched.Rejudged, l.Core.Phase(id)))
 	}
-	ev.Evidence = files.Evidence(b, l.Core.History(), sched.Options{Selected: fresh, Forced: ev.Forced})
+	ev.Evidence = files.Evidence(b, l.Core.History(), sched.Options{Selected: check, Forced: ev.Forced})
 	before := l.phasesOf(was)
 	replaced := l.Code
 	l.Batch, l.Code = b, next.Code

@@ -175,9 +175,13 @@ type Reloaded struct {
 	At       []int32 // by job: its place in the files; -1 for jobs that are gone
 	Selected []bool  // by job; nil for all
 	Forced   []bool
-	Evidence map[int]Evidence // evidence for jobs that are new to the run
+	Evidence map[int]Evidence // evidence for jobs that are new to the run or Rejudged
 	Rules    gpu.Rules
 }
+
+// Rejudged are the phases of jobs that a reload judges again, by new evidence. The jobs have no end
+// in this run, or have left it.
+var Rejudged = []state.Phase{"", state.UpToDate, state.NotNeeded, state.Blocked, state.Pruned}
 
 func (ev Reloaded) on(c *Core) {
 	c.rereading = false
@@ -190,7 +194,6 @@ func (ev Reloaded) on(c *Core) {
 		}
 	}
 	c.b, c.at, c.opts.Selected, c.opts.Forced = ev.Batch, ev.At, ev.Selected, ev.Forced
-	maps.Copy(c.evidence, ev.Evidence)
 	if c.pool != nil {
 		c.pool.Rule(ev.Rules)
 	}
@@ -204,7 +207,10 @@ func (ev Reloaded) on(c *Core) {
 	c.fillQueues()
 	c.remember()
 	paused := c.pausedNames()
-	c.judgeAgain(c.updateMembership())
+	again := c.updateMembership()
+	maps.DeleteFunc(c.evidence, func(id int, _ Evidence) bool { return again[id] })
+	maps.Copy(c.evidence, ev.Evidence)
+	c.judgeAgain(again)
 	c.pauseAgain(paused)
 	c.matchAttempts()
 	c.initPruning()
@@ -231,7 +237,7 @@ func (c *Core) updateMembership() (again []bool) {
 		id, j := int32(i), &c.jobs[i]
 		j.gone = c.at[i] < 0
 		in := !j.gone && (c.opts.Selected == nil || c.opts.Selected[i])
-		judged := j.phase == upToDate || j.phase == notNeeded || j.phase == blocked || j.phase == pruned
+		judged := slices.Contains(Rejudged, j.phase.public())
 		switch {
 		case j.own > 0:
 		case !in:

@@ -13,6 +13,10 @@ import (
 // marked maps each operation to the verdict of jobs that it would not change.
 var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, control.OpForget: schema.PlanForgotten}
 
+// Unrecorded explains why a job whose end the ledger lacks cannot be forgotten or marked as done:
+// like that of a running job, its end would override the mark.
+const Unrecorded = "ended after its run was killed, unchanged"
+
 // Mark records jobs as done or forgotten in the ledger of a batch that is not running.
 func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 	history, _, err := ref.ReadHistory([]string{ref.Real})
@@ -36,6 +40,15 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 	}
 	at := sched.Now{Wall: time.Now().UTC()}
 	ref.Batch, ref.History = batch, st.History()
+	open := map[string]string{} // by key: why the job of an open attempt cannot be marked
+	for _, at := range ref.History.Attempts() {
+		open[at.Start.Key] = runner.StillRuns
+	}
+	for _, f := range settle(batch, history, func(int) string { return ref.Dir }, false).ends {
+		if open[f.Key] != "" {
+			open[f.Key] = Unrecorded
+		}
+	}
 	verdicts := ref.verdicts()
 	for id := range batch.Jobs {
 		j := &batch.Jobs[id]
@@ -44,6 +57,10 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 		}
 		if verdicts[id].Code == marked[req.Op] {
 			rep.Keep(runner.Already[req.Op], j.Name)
+			continue
+		}
+		if why := open[j.Key.String()]; why != "" {
+			rep.Keep(why, j.Name)
 			continue
 		}
 		if why := files.Lacks(batch, j); why != "" && req.Op == control.OpDone && !req.Without {

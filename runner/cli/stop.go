@@ -92,7 +92,7 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 }
 
 // printReply prints what changed for which jobs, and which jobs are unchanged. It returns a failure if
-// nothing changed because all of the jobs are running.
+// nothing changed because all of the jobs are running, or if their ends are not in the ledger.
 func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named bool) error {
 	for _, line := range rep.Messages {
 		fmt.Fprintln(a.out, ref.Name()+": "+line)
@@ -103,9 +103,13 @@ func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named
 	if err := refusal(ref, rep.Kept); err != nil {
 		return err
 	}
+	hints := map[string]string{
+		runner.StillRuns:   "wait for running jobs to end, or run gpurun stop first",
+		batches.Unrecorded: ref.Command() + " --skip '*' records how it ended and starts nothing; then try again",
+	}
 	for _, k := range rep.Kept {
-		if k.Why == runner.StillRuns && len(rep.Done) == 0 {
-			return &batches.Failure{Code: batches.ExitFailed, Text: ref.Name() + ": " + changedLine(k.Jobs, k.Why), Hint: "wait for running jobs to end, or run gpurun stop first"}
+		if hint := hints[k.Why]; hint != "" && len(rep.Done) == 0 {
+			return &batches.Failure{Code: batches.ExitFailed, Text: ref.Name() + ": " + changedLine(k.Jobs, k.Why), Hint: hint}
 		}
 		fmt.Fprintln(a.out, ref.Name()+": "+changedLine(k.Jobs, k.Why))
 	}

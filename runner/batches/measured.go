@@ -277,6 +277,8 @@ func (m *measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
 		return string(state.Running)
 	case v.Code == schema.PlanPruned:
 		return string(state.Pruned)
+	case !v.Run && m.redone(j, s):
+		return results.Stale
 	case !v.Run:
 		return ""
 	}
@@ -297,6 +299,19 @@ func (m *measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
 	return results.Stale
 }
 
+// redone reports whether gpurun done has confirmed a success whose outputs were written again since,
+// so that its values may no longer be those of the outputs.
+func (m *measurement) redone(j *jobspec.Job, s *disk.Success) bool {
+	if r := m.history.Of(j.File, j.Key.String()); s == nil || r == nil || r.By == "" || r.UniID == s.UniID {
+		return false
+	}
+	r, err := m.batch.Paths(j, jobspec.Runtime{UniID: s.UniID, Attempt: 1})
+	return err == nil && slices.ContainsFunc(r.Outputs, func(path string) bool {
+		fi, err := os.Stat(path)
+		return err == nil && fi.Mode().IsRegular() && fi.ModTime().After(s.Ended)
+	})
+}
+
 // lateLimit is how much of a log is read on demand.
 const lateLimit = 1 << 30
 
@@ -308,19 +323,39 @@ func (m *measurement) traces(j *jobspec.Job, s *disk.Success, live bool) (start,
 	if err != nil {
 		return start, end, r, nil, true
 	}
-	newest := m.history.Named(j.File, j.Name)
-	over = live || newest != nil && newest.UniID != s.UniID
+	newest := m.after(j, s, start)
+	over = live || newest != nil
 	path := cmp.Or(start.Log, r.Stdout)
-	switch kept, err := os.Stat(path + ".1"); {
+	name := path + ".1"
+	if newest != nil && newest.By != "" {
+		name = path // gpurun done writes no log
+	}
+	switch kept, err := os.Stat(name); {
 	case !over:
 		logs = append(logs, files.LogPart{Path: path, From: start.LogFrom, To: end.LogTo})
 		if r.Stderr != r.Stdout {
 			logs = append(logs, files.LogPart{Path: cmp.Or(start.Stderr, r.Stderr)})
 		}
 	case err == nil && end.LogTo > 0 && kept.Size() == end.LogTo:
-		logs = append(logs, files.LogPart{Path: path + ".1", From: start.LogFrom})
+		logs = append(logs, files.LogPart{Path: name, From: start.LogFrom})
 	}
 	return start, end, r, logs, over
+}
+
+// after returns an attempt or mark after a job's success that may have taken over its log, which is
+// named after the job, or nil. The job may have had another name.
+func (m *measurement) after(j *jobspec.Job, s *disk.Success, start state.Fact) *state.Record {
+	for _, name := range []string{j.Name, start.Job} {
+		if r := m.history.Named(j.File, name); r != nil && r.UniID != s.UniID {
+			return r
+		}
+	}
+	for _, at := range m.history.Open {
+		if at.Ledger == j.File && at.Start.Job == start.Job {
+			return &state.Record{Fact: at.Start}
+		}
+	}
+	return nil
 }
 
 // read reads metrics that the ledger lacks from the logs and files of a job's last success: metrics

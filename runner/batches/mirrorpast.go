@@ -188,19 +188,42 @@ func (m *Mirror) Log(uniID string) (schema.LogPart, error) {
 	if l.Path == "" {
 		return l, &Failure{Code: ExitUsage, Text: "this attempt has no log", Err: ErrNotFound}
 	}
-	moved := 0 // number of logs that later attempts have moved to LOG.1
+	l.Path, err = logPath(x, all)
+	return l, err
+}
+
+// logPath returns where the log of an attempt is, given all attempts: later ones may have moved it to
+// LOG.1.
+func logPath(x *state.AttemptRecord, all []*state.AttemptRecord) (string, error) {
+	moved := 0
 	for _, y := range all {
-		if y != x && y.Log == l.Path && y.LogFrom == 0 && y.Start.After(x.Start) && x.Open == nil {
+		if y != x && y.Log == x.Log && y.LogFrom == 0 && y.Start.After(x.Start) && x.Open == nil {
 			moved++
 		}
 	}
-	switch {
-	case moved == 1:
-		l.Path += ".1"
-	case moved > 1:
-		return l, &Failure{Code: ExitUsage, Text: "its log was overwritten by later attempts", Err: ErrOverwritten}
+	switch moved {
+	case 0:
+		return x.Log, nil
+	case 1:
+		return x.Log + ".1", nil
 	}
-	return l, nil
+	return x.Log, &Failure{Code: ExitUsage, Text: "its log was overwritten by later attempts", Err: ErrOverwritten}
+}
+
+// LogPaths returns a function that finds the log of an attempt, if the ledgers have its start.
+func (p *runLog) LogPaths() func(uniID string) (path string, err error, known bool) {
+	byID, byLog := map[string]*state.AttemptRecord{}, map[string][]*state.AttemptRecord{}
+	for _, x := range p.Attempts {
+		byID[x.UniID], byLog[x.Log] = x, append(byLog[x.Log], x)
+	}
+	return func(uniID string) (path string, err error, known bool) {
+		x := byID[uniID]
+		if x == nil {
+			return "", nil, false
+		}
+		path, err = logPath(x, byLog[x.Log])
+		return path, err, true
+	}
 }
 
 // attempt returns the attempt with a uni_id, and all attempts.

@@ -57,6 +57,11 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 		case state.KindStart:
 			starts[f.UniID], runs[f.UniID] = f, run
 		case state.KindEnd:
+			if was, confirmed := last[f.Key]; f.By != "" && f.From == "" && confirmed { // by gpurun done
+				was.By, was.Time = f.By, f.Time
+				last[f.Key] = was
+				return
+			}
 			delete(last, cmp.Or(f.Key, starts[f.UniID].Key))
 			if f.State == state.Succeeded && f.From == "" {
 				f = state.TakenOver(old.File, runs[f.UniID], starts[f.UniID], f)

@@ -15,6 +15,7 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 	"gpurun/state/host"
 	"gpurun/state/redact"
 )
@@ -51,6 +52,7 @@ type jobLog struct {
 	failed  bool // the job's last attempt failed
 	open    bool // the ledger has no end of the attempt
 	ledger  int  // index of the batch's file
+	lost    error
 }
 
 // Run prints the logs of the selected jobs, or of all failed jobs in each live batch.
@@ -100,7 +102,7 @@ func (c *logCmd) of(a *app, ref *batches.Ref) error {
 	defer flush()
 	for i, l := range logs {
 		switch {
-		case c.Path:
+		case c.Path && l.lost == nil:
 			fmt.Fprintln(to, l.path)
 			continue
 		case len(logs) > 1:
@@ -138,12 +140,38 @@ func (l jobLog) title(all []jobLog, ref *batches.Ref) string {
 func newestLogs(ref *batches.Ref, first bool) []jobLog {
 	var logs []jobLog
 	present := ref.Present()
+	add := func(r *state.Record) {
+		logs = append(logs, jobLog{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), false, r.Ledger, nil})
+	}
+	marked, paths, shared := map[string]bool{}, map[string]int{}, false
 	for r := range ref.History.Records() {
-		logs = append(logs, jobLog{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), false, r.Ledger})
+		if r.By != "" && r.Log == "" {
+			marked[r.Key] = true
+		}
+		add(r)
 	}
 	for _, at := range ref.History.Open {
 		s := at.Start
-		logs = append(logs, jobLog{cmp.Or(present(at.Ledger, s.Key), s.Job), s.Job, s.UniID, s.Log, s.LogFrom, s.Attempt, s.Time, false, true, at.Ledger})
+		logs = append(logs, jobLog{cmp.Or(present(at.Ledger, s.Key), s.Job), s.Job, s.UniID, s.Log, s.LogFrom, s.Attempt, s.Time, false, true, at.Ledger, nil})
+	}
+	for _, l := range logs {
+		paths[l.path]++
+		shared = shared || l.path != "" && paths[l.path] > 1
+	}
+	if shared || len(marked) > 0 {
+		past := ref.RunLog()
+		for _, x := range past.Attempts {
+			if marked[x.Key] { // the record is that of gpurun done, which has no log
+				add(&x.Record)
+				logs[len(logs)-1].failed = false
+			}
+		}
+		find := past.LogPaths()
+		for i := range logs { // a later job of the same name may have moved it
+			if path, err, known := find(logs[i].uniID); known {
+				logs[i].path, logs[i].lost = path, err
+			}
+		}
 	}
 	logs = slices.DeleteFunc(logs, func(l jobLog) bool { return l.path == "" || first && l.ledger != 0 })
 	slices.SortStableFunc(logs, func(a, b jobLog) int {
@@ -203,6 +231,9 @@ func (c *logCmd) writer(a *app, to io.Writer) (out io.Writer, flush func()) {
 
 // file opens the log at the start of the attempt's part.
 func (l jobLog) file() (*os.File, error) {
+	if l.lost != nil {
+		return nil, l.lost
+	}
 	f, err := host.OpenReachable(l.path)
 	if err != nil {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "cannot open the log: " + err.Error(), Err: err}

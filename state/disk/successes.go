@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"gpurun/state"
 )
@@ -14,13 +15,14 @@ type Success struct {
 	Metrics  map[string]any    // flat: nested metrics have names like test.acc
 	Measured map[string]string // as in the ledger
 
+	Ended          time.Time
 	Run            *state.Fact // the run that started it; empty if the ledger lacks that run
 	startAt, endAt int64
 }
 
 // Successes reads the ledger in a batch's folder. It returns the last success of each key that was
-// not forgotten since, even if other ends followed, and the -p values of the runs. It skips broken
-// lines. A missing ledger has no successes.
+// not forgotten since, even if other ends or marks by gpurun done followed, and the -p values of the
+// runs. It skips broken lines. A missing ledger has no successes.
 func Successes(dir string) (last map[string]*Success, given []map[string]string, err error) {
 	r := newReader(filepath.Join(dir, ledgerName))
 	f, err := r.open()
@@ -53,10 +55,12 @@ func Successes(dir string) (last map[string]*Success, given []map[string]string,
 			case f.From != "": // includes the data of its start and its run
 				fact := *f
 				s = &Success{Run: &fact, startAt: at}
+			case f.By != "" && last[f.Key] != nil: // gpurun done confirms the last success, which has the metrics
+				return
 			default:
 				s = &Success{Run: run, startAt: -1}
 			}
-			s.UniID, s.Metrics, s.Measured, s.endAt = f.UniID, state.Flat(f.Metrics), f.Measured, at
+			s.UniID, s.Ended, s.Metrics, s.Measured, s.endAt = f.UniID, f.Time, state.Flat(f.Metrics), f.Measured, at
 			last[f.Key] = s
 		}
 	})

@@ -21,6 +21,7 @@ broken "state":"succeeded"
 {"kind":"end","job":"c","key":"k3","uni_id":"u4","state":"succeeded"}
 {"kind":"forget","job":"c","key":"k3"}
 {"kind":"later","key":"k1"}
+{"kind":"end","job":"a","key":"k1","state":"succeeded","by":"done"}
 {"kind":"end","key":"k4","uni_id":"u5","state":"succ`
 	if err := os.WriteFile(filepath.Join(dir, ledgerName), []byte(lines), 0o644); err != nil {
 		t.Fatal(err)

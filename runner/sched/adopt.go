@@ -22,8 +22,9 @@ func (Began) on(c *Core) {
 	for _, o := range open {
 		a := adopted(o)
 		a.queued = c.opts.Queues && o.Running == nil
-		if a.job = jobs[sameKey(o)]; a.job < 0 {
-			a.follows = jobs[sameName(o)]
+		a.job = jobs[sameKey(o)]
+		if id := jobs[sameName(o)]; id != a.job { // it was renamed, or has another command
+			a.follows = id
 		}
 		if a.job >= 0 {
 			spec := c.spec(a.job)
@@ -353,7 +354,7 @@ func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 }
 
 // matchAttempts finds the jobs of live attempts, and the jobs that must wait for them: those with
-// the name of a running job but a different command.
+// the name that an attempt was started under, which names its log, but a different command.
 func (c *Core) matchAttempts() {
 	if len(c.live.all) == 0 {
 		return
@@ -371,10 +372,9 @@ func (c *Core) matchAttempts() {
 			c.jobs[id].attempt = max(c.jobs[id].attempt, a.n)
 			c.set(id, running)
 		}
-		if a.follows = -1; a.job < 0 || c.jobs[a.job].gone {
-			if id, ok := byName[place{file: a.file, name: a.name}]; ok {
-				a.follows = id
-			}
+		a.follows = -1
+		if id, ok := byName[place{file: a.file, name: a.name}]; ok && id != a.job {
+			a.follows = id
 		}
 		c.count(a, 1)
 	}

@@ -68,7 +68,7 @@ type stopping struct {
 type origin struct {
 	adopted bool  // from an earlier run
 	asked   bool  // the engine has not yet reported on it
-	follows int32 // job of the same name that must wait for it; -1 for none
+	follows int32 // another job that now has its name and must wait for it; -1 for none
 	free    int32 // earlier attempts that spent no retry
 }
 

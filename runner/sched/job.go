@@ -343,9 +343,13 @@ func (c *Core) whyNeeds(id int32) *schema.Wait {
 	return w
 }
 
-// whyAttempt names the earlier run's attempt that must end first.
+// whyAttempt names the attempt that must end first.
 func (c *Core) whyAttempt(id int32) *schema.Wait {
 	for _, a := range c.live.all {
+		if a.follows == id && a.job >= 0 && !c.jobs[a.job].gone {
+			now := c.name(a.job)
+			return waits(schema.WaitEarlier, "%s, which was called %s when it started and writes to its log, is still running", now, a.name).On(now)
+		}
 		if a.follows == id || a.job == id {
 			if !a.adopted {
 				return waits(schema.WaitEarlier, "the version of %s from before the reload is still running (since %s)", a.name, a.start.Local().Format("15:04")).On(a.name)

@@ -86,6 +86,7 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 // probably renamed to one that has never run.
 type moved struct {
 	from, to string
+	list     bool // from is the name of a list from standard input, which never was a file
 	Jobs     int
 	hours    float64
 }
@@ -100,7 +101,7 @@ func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) boo
 		if past == nil {
 			continue
 		}
-		m := moved{from: Shown(old.File), to: b.Files[0].Path}
+		m := moved{from: Shown(old.File), to: b.Files[0].Path, list: r.fromInput(old.File)}
 		for id := range b.Jobs {
 			if r := past.Of(0, b.Jobs[id].Key.String()); r != nil && r.State == state.Succeeded && !r.Forgotten && runs(id) {
 				m.Jobs++
@@ -128,12 +129,19 @@ func (r *Reader) gone(b *jobspec.Batch, old string) *state.History {
 	return past
 }
 
+// fromInput reports whether a batch is a list of commands from standard input. It exists although
+// there is no such file.
+func (r *Reader) fromInput(name string) bool {
+	l, ok := r.Lines(name)
+	return ok && l.Input != nil
+}
+
 // NoneRunning returns an error if a job that would run is still running under the former name of
 // its file: it would run twice. Jobs on the host abandon do not count.
 func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool, abandon string) error {
 	for i, f := range b.Files {
 		for _, old := range disk.Batches(filepath.Dir(f.Real), r.StateDir) {
-			if !disk.HasAttempts(disk.Folder(old.File, r.StateDir)) {
+			if !disk.HasAttempts(disk.Folder(old.File, r.StateDir)) || r.fromInput(old.File) {
 				continue
 			}
 			past := r.gone(b, old.File)
@@ -291,10 +299,14 @@ func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, job
 
 // Words describes the successes under the old name.
 func (m moved) Words() string {
-	return fmt.Sprintf("%s already succeeded in %s, which no longer exists, and would run again (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, m.hours)
+	gone := ", which no longer exists,"
+	if m.list {
+		gone = ""
+	}
+	return fmt.Sprintf("%s already succeeded in %s%s and would run again (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, gone, m.hours)
 }
 
 // Fix returns a hint with the command that keeps these successes.
 func (m moved) Fix() string {
-	return "if you renamed the file, keep its results: gpurun done --from " + m.from + " --file " + m.to
+	return "if you renamed the " + map[bool]string{false: "file", true: "list"}[m.list] + ", keep its results: gpurun done --from " + m.from + " --file " + m.to
 }

@@ -104,7 +104,7 @@ func (s *State) Share() {
 			f.access = a
 			err = errors.Join(a.share(f.dir, 7, 5, 4), a.share(filepath.Join(f.dir, lockName), 6, 6, 6), a.share(filepath.Join(f.dir, editsName), 6, 6, 6))
 		}
-		if err != nil {
+		if err != nil && !isNotExist(err) { // a list from standard input has no file, so its state stays private
 			s.warnings = append(s.warnings, fmt.Sprintf("%s: cannot apply the permissions of the job files: %v", f.dir, err))
 		}
 	}

@@ -3,7 +3,9 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
@@ -67,11 +70,25 @@ func (c *reportCmd) Run(a *app) error {
 	if err := report.HTML(&page, doc); err != nil {
 		return err
 	}
-	if err := disk.Replace(name, page.Bytes()); err != nil {
+	if err := writeReport(name, page.Bytes()); err != nil {
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("cannot write %s: %v", name, err), Err: err, Hint: "choose another file with -o"}
 	}
 	_, err = fmt.Fprintf(a.out, "%s (%s)\n", name, gpu.Bytes(page.Len()).Round())
 	return err
+}
+
+// writeReport replaces a file, but writes to a device or pipe: root could replace even /dev/null.
+func writeReport(name string, page []byte) error {
+	fi, err := os.Stat(name)
+	if err != nil || fi.IsDir() || fi.Mode().IsRegular() {
+		return disk.Replace(name, page)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return host.Cause(err)
+	}
+	_, err = f.Write(page)
+	return host.Cause(errors.Join(err, f.Close()))
 }
 
 // maxCurved is how many jobs may have curves in a report.

@@ -75,7 +75,7 @@ func (r *Reader) Reruns(b *jobspec.Batch, h *state.History, core *sched.Core) (t
 		}
 		hours += rec.Seconds / 3600 * float64(len(rec.GPUs))
 	}
-	if m := r.Moved(b, h, func(id int) bool { return core.Verdict(id).Run }); m.Jobs > 0 {
+	if m := r.Moved(b, h, func(id int) bool { return core.Verdict(id).Run }); m.Jobs > 0 && (m.hours > maxReruns || hours <= maxReruns) {
 		return m.Words(), m.Fix(), m.hours > maxReruns
 	}
 	if hours <= maxReruns {

@@ -82,8 +82,8 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 	return batch, last, nil
 }
 
-// moved describes successes recorded under the name of a job file that is gone. The file was
-// probably renamed to one that has never run.
+// moved describes successes recorded under the name of a job file that is gone, of jobs that have no
+// end under the new name. The file was probably renamed.
 type moved struct {
 	from, to string
 	list     bool // from is the name of a list from standard input, which never was a file
@@ -93,7 +93,8 @@ type moved struct {
 
 // Moved finds results under the former name of a batch that has not run under its current one.
 func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) bool) (most moved) {
-	if len(b.Files) != 1 || !h.Empty() || len(h.Open) > 0 {
+	fresh := func(id int) bool { return runs(id) && h.Of(0, b.Jobs[id].Key.String()) == nil }
+	if len(b.Files) != 1 || len(h.Open) > 0 || !slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return fresh(j.ID) }) {
 		return most
 	}
 	for _, old := range disk.Batches(filepath.Dir(b.Files[0].Real), r.StateDir) {
@@ -103,7 +104,7 @@ func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) boo
 		}
 		m := moved{from: Shown(old.File), to: b.Files[0].Path, list: r.fromInput(old.File)}
 		for id := range b.Jobs {
-			if r := past.Of(0, b.Jobs[id].Key.String()); r != nil && r.State == state.Succeeded && !r.Forgotten && runs(id) {
+			if r := past.Of(0, b.Jobs[id].Key.String()); r != nil && r.State == state.Succeeded && !r.Forgotten && fresh(id) {
 				m.Jobs++
 				m.hours += r.Seconds / 3600 * float64(len(r.GPUs))
 			}

@@ -58,13 +58,13 @@ func (c *addCmd) Run(a *app) error {
 		Name: c.Name, GPUs: jobspec.PlainValue(ask.GPUs), GPUMemory: jobspec.PlainValue(ask.GPUMemory), Timeout: jobspec.PlainValue(ask.Timeout), Retry: jobspec.PlainValue(ask.Retry),
 		Needs: c.Needs, Priority: c.Priority, Run: jobspec.OneLine(expand.Escape(shellescape.QuoteCommand(c.Command))),
 	}
-	line, err := 0, editable(ref.Real)
+	line, name, err := 0, "", editable(ref.Real)
 	if err == nil {
 		unlock, lockErr := disk.LockEdits(ref.Real, a.StateDir)
 		if lockErr != nil {
 			return batches.StateFailure(lockErr)
 		}
-		line, err = a.append(ref, job)
+		line, name, err = a.append(ref, job)
 		unlock()
 	}
 	var known *jobspec.AlreadyThere
@@ -88,6 +88,11 @@ func (c *addCmd) Run(a *app) error {
 	case err != nil:
 		return &batches.Failure{Code: batches.ExitFailed, Text: said + ", but the run refused it: " + err.Error(), Lines: rep.Lines, Err: err}
 	}
+	rep, err = ref.Ask(control.Request{Op: control.OpWait, File: ref.Real, Jobs: []string{name}})
+	if err == nil && len(rep.Jobs) == 1 && rep.Jobs[0].State == "" {
+		fmt.Fprintln(a.out, said+"; the run leaves it out, because of its --only, --skip or --tag: gpurun "+ref.File+" starts it afterwards")
+		return nil
+	}
 	fmt.Fprintln(a.out, said+"; the run has picked it up")
 	return nil
 }
@@ -100,39 +105,39 @@ func (a *app) pasted(ref *batches.Ref, job jobspec.Addition) string {
 	return jobspec.ListItem(job)
 }
 
-// append adds a job at the end of the job file. The caller holds the lock on edits. If another
+// append adds a job at the end of the job file, and returns its line and name. The caller holds the lock on edits. If another
 // program has changed the file meanwhile, append fails rather than overwrite that change.
-func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, err error) {
+func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, name string, err error) {
 	info, err := os.Stat(ref.Real)
 	if err == nil {
 		err = editable(ref.Real)
 	}
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	was, err := os.ReadFile(ref.Real)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	text, line, err := jobspec.Append(was, job)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	out, err := renameio.NewPendingFile(ref.Real, renameio.WithTempDir(filepath.Dir(ref.Real)), renameio.WithStaticPermissions(info.Mode().Perm()))
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	defer out.Cleanup()
 	if _, err := out.Write(text); err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	if err := a.sameJobs(ref, out.Name(), string(job.Run)); err != nil {
-		return 0, err
+	if name, err = a.sameJobs(ref, out.Name(), string(job.Run)); err != nil {
+		return 0, "", err
 	}
 	if now, err := os.ReadFile(ref.Real); err != nil || !bytes.Equal(now, was) {
-		return 0, errors.New("another program just changed the file: try again")
+		return 0, "", errors.New("another program just changed the file: try again")
 	}
-	return line, out.CloseAtomicallyReplace()
+	return line, name, out.CloseAtomicallyReplace()
 }
 
 // editable returns nil if this user may change the file, or else why not.
@@ -152,8 +157,9 @@ func editable(path string) error {
 	return nil
 }
 
-// sameJobs returns an error unless the new text of a job file has the old jobs and one more.
-func (a *app) sameJobs(ref *batches.Ref, path, run string) error {
+// sameJobs returns the name of the last job. It returns an error unless the new text of a job file has
+// the old jobs and one more.
+func (a *app) sameJobs(ref *batches.Ref, path, run string) (name string, err error) {
 	load := func(path string) (*jobspec.Batch, error) {
 		o := a.Options(nil)
 		o.Format = "yaml"
@@ -166,25 +172,25 @@ func (a *app) sameJobs(ref *batches.Ref, path, run string) error {
 	}
 	was, err := load(ref.Real)
 	if err != nil {
-		return err
+		return "", err
 	}
 	is, err := load(path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	same := func(x, y jobspec.Job) bool { return x.Key == y.Key && x.Name == y.Name }
 	switch n := len(was.Jobs); {
 	case len(is.Jobs) <= n || !slices.EqualFunc(was.Jobs, is.Jobs[:n], same):
-		return errors.New("a job at the end of the file would change the others")
+		return "", errors.New("a job at the end of the file would change the others")
 	case len(is.Jobs) > n+1:
-		return errors.New("the defaults of the file turn the job into several")
+		return "", errors.New("the defaults of the file turn the job into several")
 	}
 	r, err := is.Render(&is.Jobs[len(is.Jobs)-1], jobspec.Runtime{Attempt: 1})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if want := strings.Join(r.Commands, "\n"); !strings.HasSuffix(expand.Escape(want), run) { // after the setup commands
-		return fmt.Errorf("the defaults of the file change the command to %q", want)
+		return "", fmt.Errorf("the defaults of the file change the command to %q", want)
 	}
-	return nil
+	return is.Jobs[len(is.Jobs)-1].Name, nil
 }

@@ -16,6 +16,7 @@ import (
 	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
@@ -326,6 +327,9 @@ func (m *measurement) traces(j *jobspec.Job, s *disk.Success, live bool) (start,
 	newest := m.after(j, s, start)
 	over = live || newest != nil
 	path := cmp.Or(start.Log, r.Stdout)
+	if start.Job == j.Name && !host.Exists(path) {
+		path = r.Stdout // the work dir has been moved
+	}
 	name := path + ".1"
 	if newest != nil && newest.By != "" {
 		name = path // gpurun done writes no log

@@ -337,6 +337,20 @@ func (ref *Ref) Present() func(ledger int, key string) string {
 	return func(ledger int, key string) string { return now[find(ledger, key)] }
 }
 
+// LogOf returns the path that the job file gives to the log of an attempt, or "". The ledger has the
+// path at the time, perhaps in a folder that has been moved since.
+func (ref *Ref) LogOf(ledger int, job, uniID string, attempt int) string {
+	if ref.Batch == nil {
+		return ""
+	}
+	i := slices.IndexFunc(ref.Batch.Jobs, func(j jobspec.Job) bool { return j.Name == job && j.File == ledger })
+	if i < 0 {
+		return ""
+	}
+	r, _ := ref.Batch.Paths(&ref.Batch.Jobs[i], jobspec.Runtime{UniID: uniID, Attempt: attempt})
+	return r.Stdout
+}
+
 // JobNames returns the current names of a batch's jobs, or nil if its file cannot be read.
 func (ref *Ref) JobNames() map[string]bool {
 	if ref.Batch == nil {

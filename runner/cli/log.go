@@ -101,6 +101,9 @@ func (c *logCmd) of(a *app, ref *batches.Ref) error {
 	out, flush := c.writer(a, to)
 	defer flush()
 	for i, l := range logs {
+		if l.job == l.was && !host.Exists(l.path) {
+			l.path = cmp.Or(ref.LogOf(l.ledger, l.job, l.uniID, l.attempt), l.path)
+		}
 		switch {
 		case c.Path && l.lost == nil:
 			fmt.Fprintln(to, l.path)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	fastjson "github.com/goccy/go-json"
 
@@ -104,6 +105,7 @@ func (r *reader) line(text []byte, take func(*state.Fact, int64)) error {
 	if err := decode(text, &r.fact); err != nil {
 		return err
 	}
+	rebase(&r.fact, filepath.Dir(r.path))
 	if r.fact.Kind == state.KindRun {
 		if err := readable(&r.fact); err != nil {
 			return err
@@ -173,12 +175,29 @@ func nextLine(in *bufio.Reader) (text []byte, size int64, whole bool, err error)
 	}
 }
 
-// lineAt decodes the line at an offset. ok is false if the line is invalid because someone has
-// changed it.
-func lineAt(f io.ReaderAt, at int64) (fact state.Fact, ok bool) {
+// rebase corrects the paths of logs in the folder of a batch, which may have been moved or copied
+// since.
+func rebase(f *state.Fact, dir string) {
+	tail := string(filepath.Separator) + filepath.Base(dir)
+	if parent := filepath.Dir(dir); filepath.Base(parent) == hidden {
+		tail = string(filepath.Separator) + hidden + tail
+	}
+	tail += string(filepath.Separator) + logsName + string(filepath.Separator)
+	for _, path := range []*string{&f.Log, &f.Stderr} {
+		if i := strings.LastIndex(*path, tail); i >= 0 && f.From == "" {
+			*path = filepath.Join(dir, logsName, (*path)[i+len(tail):])
+		}
+	}
+}
+
+// lineAt decodes the line at an offset of a ledger. ok is false if the line is invalid because someone
+// has changed it.
+func lineAt(f *os.File, at int64) (fact state.Fact, ok bool) {
 	in := bufio.NewReaderSize(io.NewSectionReader(f, at, maxLine+1), 1<<10)
 	text, _, _, err := nextLine(in)
-	return fact, (err == nil || errors.Is(err, io.EOF)) && decode(text, &fact) == nil
+	ok = (err == nil || errors.Is(err, io.EOF)) && decode(text, &fact) == nil
+	rebase(&fact, filepath.Dir(f.Name()))
+	return fact, ok
 }
 
 // A Follower reads a ledger while a run appends to it.

@@ -75,7 +75,8 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 		return nil, err
 	}
 	m := &measurement{Reader: r, batch: b, history: ref.History, index: map[string]int{}}
-	verdicts := r.Judge(b, m.history, sched.Options{Sim: true}).Verdicts
+	judged := r.Judge(b, m.history, sched.Options{Sim: true})
+	verdicts := judged.Verdicts
 	last, given := make([]map[string]*disk.Success, len(paths)), []map[string]string{b.Params}
 	for i := range ledgers {
 		l := <-ledgers[i]
@@ -87,6 +88,14 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 			same := func(p map[string]string) bool { return maps.Equal(p, params) }
 			if which == "" && !slices.ContainsFunc(given, same) {
 				given = append(given, params)
+			}
+		}
+	}
+	for _, f := range judged.After.ends { // not in the ledger yet, since its run was killed
+		for i := range last {
+			if r := m.history.Of(i, f.Key); f.State == state.Succeeded && r != nil && r.UniID == f.UniID {
+				run := m.history.LastRun(i)
+				last[i][f.Key] = &disk.Success{UniID: f.UniID, Ended: f.Time, Metrics: disk.Flat(f.Metrics), Measured: f.Measured, Run: &run}
 			}
 		}
 	}

@@ -97,12 +97,12 @@ func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) boo
 	if len(b.Files) != 1 || len(h.Open) > 0 || !slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return fresh(j.ID) }) {
 		return most
 	}
-	for _, old := range disk.Batches(filepath.Dir(b.Files[0].Real), r.StateDir) {
-		past := r.gone(b, old.File)
+	for _, old := range r.formerNames(b.Files[0].Real) {
+		past := r.gone(b, old)
 		if past == nil {
 			continue
 		}
-		m := moved{from: Shown(old.File), to: b.Files[0].Path, list: r.fromInput(old.File)}
+		m := moved{from: Shown(old), to: b.Files[0].Path, list: r.fromInput(old)}
 		for id := range b.Jobs {
 			if r := past.Of(0, b.Jobs[id].Key.String()); r != nil && r.State == state.Succeeded && !r.Forgotten && fresh(id) {
 				m.Jobs++
@@ -114,6 +114,23 @@ func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) boo
 		}
 	}
 	return most
+}
+
+// formerNames returns possible former names of a job file: the batches in its folder and, if their
+// state is elsewhere, those with its name in other folders, since its folder may have been moved.
+func (r *Reader) formerNames(file string) (names []string) {
+	for _, b := range disk.Batches(filepath.Dir(file), r.StateDir) {
+		names = append(names, b.File)
+	}
+	if r.StateDir == "" {
+		return names
+	}
+	for _, u := range disk.Remembered() {
+		if filepath.Base(u.File) == filepath.Base(file) && u.Dir == disk.Folder(u.File, r.StateDir) && !slices.Contains(names, u.File) {
+			names = append(names, u.File)
+		}
+	}
+	return names
 }
 
 // gone returns the history of a job file that is gone, with the ends of attempts that have ended

@@ -50,7 +50,8 @@ func (ref *Ref) Status() *schema.Status {
 // Folder returns the state folder of one of the batch's files.
 func (ref *Ref) Folder(i int) string { return disk.Folder(ref.Files()[i], ref.StateDir) }
 
-// known returns a batch of the jobs in the ledgers, for a job file that is gone or has errors.
+// known returns a batch of the jobs in the ledgers, for a job file that is gone or has errors. Of jobs
+// with the same name, it has the one that ended last: the others are earlier versions.
 func known(ref *Ref) *jobspec.Batch {
 	b := &jobspec.Batch{}
 	for _, f := range ref.Files() {
@@ -60,6 +61,9 @@ func known(ref *Ref) *jobspec.Batch {
 		return cmp.Or(cmp.Compare(x.Ledger, y.Ledger), cmp.Compare(x.StartSeq, y.StartSeq), cmp.Compare(x.EndSeq, y.EndSeq))
 	})
 	for _, r := range records {
+		if last := ref.History.Named(r.Ledger, r.Job); last != nil && last.EndSeq > r.EndSeq {
+			continue
+		}
 		addJob(b, r.Job, r.Ledger, r.Key)
 	}
 	return b

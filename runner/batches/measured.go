@@ -95,7 +95,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 		for i := range last {
 			if r := m.history.Of(i, f.Key); f.State == state.Succeeded && r != nil && r.UniID == f.UniID {
 				run := m.history.LastRun(i)
-				last[i][f.Key] = &disk.Success{UniID: f.UniID, Ended: f.Time, Metrics: disk.Flat(f.Metrics), Measured: f.Measured, Run: &run}
+				last[i][f.Key] = &disk.Success{UniID: f.UniID, Ended: f.Time, Metrics: state.Flat(f.Metrics), Measured: f.Measured, Run: &run}
 			}
 		}
 	}

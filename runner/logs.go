@@ -22,15 +22,15 @@ func logOf(path string) logPart { return logPart{path, path, -1, -1} }
 
 // openLogs prepares the logs for an attempt's output. The first attempt in a run starts a new log;
 // a retry appends after a header line, which openLogs returns. own is where gpurun keeps the log of
-// a job without a log key.
-func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(string) bool, wall time.Time) (logPart, string, error) {
+// a job without a log key, and began is when the batch began.
+func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(string) bool, began, wall time.Time) (logPart, string, error) {
 	p := logPart{stdout: r.Stdout, stderr: r.Stderr}
 	var err error
-	if p.fromStdout, err = openLog(r.Stdout, own, first, isLog); err != nil {
+	if p.fromStdout, err = openLog(r.Stdout, own, first, isLog, began); err != nil {
 		return p, "", err
 	}
 	if p.fromStderr = p.fromStdout; r.Stderr != r.Stdout {
-		if p.fromStderr, err = openLog(r.Stderr, own, first, isLog); err != nil {
+		if p.fromStderr, err = openLog(r.Stderr, own, first, isLog, began); err != nil {
 			return p, "", err
 		}
 	}
@@ -41,9 +41,9 @@ func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(stri
 }
 
 // openLog returns the offset at which output begins in one log.
-func openLog(path, own string, first bool, isLog func(string) bool) (int64, error) {
+func openLog(path, own string, first bool, isLog func(string) bool, began time.Time) (int64, error) {
 	if first && !isLog(path+".1") { // otherwise the old log would overwrite another job's log
-		empty, err := disk.FreshLog(path, path == own)
+		empty, err := disk.FreshLog(path, path == own, began)
 		if err != nil {
 			return 0, fmt.Errorf("cannot start new log %q: %w", path, err)
 		}

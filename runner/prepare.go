@@ -193,7 +193,7 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 			return nil, state.Fact{}, fmt.Errorf("cannot open log %q: not a regular file (remove it)", own)
 		}
 	}
-	out, header, err := openLogs(r, own, p.Attempt, p.first, p.Batch.ClashingLog, p.wall)
+	out, header, err := openLogs(r, own, p.Attempt, p.first, p.Batch.ClashingLog, p.Ledger.Began(p.job.File), p.wall)
 	if err != nil {
 		return nil, state.Fact{}, err
 	}

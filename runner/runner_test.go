@@ -70,6 +70,7 @@ func (m *memory) RemoveAttempt(_ int, id string) {
 	m.gone = append(m.gone, id)
 }
 
+func (m *memory) Began(int) time.Time              { return time.Time{} }
 func (m *memory) LogPath(_ int, job string) string { return filepath.Join(m.dir, "logs", job+".log") }
 func (m *memory) kinds(k state.Kind) (list []state.Fact) {
 	for _, f := range m.facts {

@@ -9,6 +9,7 @@ package runner
 
 import (
 	"io/fs"
+	"time"
 
 	"gpurun/state"
 	"gpurun/state/schema"
@@ -35,6 +36,8 @@ type Ledger interface {
 	AttemptDir(file int, uniID string) string
 	RemoveAttempt(file int, uniID string)
 	LogPath(file int, job string) string
+	// Began returns when the first run of a job file began.
+	Began(file int) time.Time
 	CurvePath(file int, uniID string) string
 	// ConfigCopy returns the lock file for a config file that jobs of a job file use, and the most
 	// permissive mode that the config file may have.

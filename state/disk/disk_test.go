@@ -396,7 +396,7 @@ func TestFreshLogKeepsThePreviousOne(t *testing.T) {
 	log := filepath.Join(dir, "a.log")
 	fresh := func(path string, want bool) {
 		t.Helper()
-		if empty, err := FreshLog(path, false); err != nil || empty != want {
+		if empty, err := FreshLog(path, false, time.Time{}); err != nil || empty != want {
 			t.Errorf("%s: empty %v, %v; want %v", path, empty, err, want)
 		}
 	}
@@ -430,7 +430,7 @@ func TestFreshLogKeepsForeignFile(t *testing.T) {
 	kept := func(own, moved bool, want string) {
 		t.Helper()
 		write(log, "log")
-		if empty, err := FreshLog(log, own); err != nil || empty != moved {
+		if empty, err := FreshLog(log, own, time.Time{}); err != nil || empty != moved {
 			t.Errorf("FreshLog: empty %v, %v; want %v", empty, err, moved)
 		}
 		if b, _ := os.ReadFile(log + ".1"); string(b) != want {
@@ -449,6 +449,41 @@ func TestFreshLogKeepsForeignFile(t *testing.T) {
 	kept(false, true, "log")
 	write(log+".1", "older")
 	kept(false, true, "log")
+}
+
+// A log that was there before the first run is not gpurun's: later runs must not replace it.
+func TestFreshLogKeepsLogFromBeforeTheBatch(t *testing.T) {
+	job := jobFile(t)
+	log := filepath.Join(filepath.Dir(job), "train.log")
+	content := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(log, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content("theirs")
+	if err := unix.Setxattr(log, "user.test", nil, 0); err != nil {
+		t.Skip("no extended attributes here: ", err)
+	}
+	if err := os.Chtimes(log, noon, noon.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for run := range 3 {
+		s := open(t, job)
+		if run == 0 {
+			write(t, s, facts()[:1])
+		} else if !s.Began(0).Equal(noon) {
+			t.Errorf("run %d: the batch began at %s, want %s", run, s.Began(0), noon)
+		}
+		if empty, err := FreshLog(log, false, s.Began(0)); err != nil || empty != (run == 0) {
+			t.Errorf("run %d: empty %v, %v", run, empty, err)
+		}
+		s.Close()
+		content("ours")
+		if b, _ := os.ReadFile(log + ".1"); string(b) != "theirs" {
+			t.Errorf("run %d: train.log.1 contains %q, want theirs", run, b)
+		}
+	}
 }
 
 func TestOpenAttemptOnAnotherHostIsRefused(t *testing.T) {

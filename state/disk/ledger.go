@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,12 +31,13 @@ type ledger struct {
 	mu     sync.Mutex // the core appends while the syncer syncs and checks
 	path   string
 	f      *os.File
-	size   int64  // size of the file, according to this run's writes
-	began  int64  // size when this run opened it
-	room   int64  // size up to which disk blocks are reserved for it
-	recent []byte // lines written by this run; see remember
-	torn   bool   // the last line has no newline, so write one before the next line
-	taken  error  // set if someone changed the file, so that no more jobs start
+	size   int64     // size of the file, according to this run's writes
+	began  int64     // size when this run opened it
+	born   time.Time // of its first line
+	room   int64     // size up to which disk blocks are reserved for it
+	recent []byte    // lines written by this run; see remember
+	torn   bool      // the last line has no newline, so write one before the next line
+	taken  error     // set if someone changed the file, so that no more jobs start
 	buf    []byte
 	ends   []int // end offsets of the lines in buf
 }
@@ -53,7 +56,16 @@ func openLedger(path string, torn bool) (*ledger, error) {
 		f.Close()
 		return nil, err
 	}
-	return &ledger{path: path, f: f, torn: torn, size: fi.Size(), began: fi.Size()}, nil
+	return &ledger{path: path, f: f, torn: torn, size: fi.Size(), began: fi.Size(), born: firstTime(f)}, nil
+}
+
+// firstTime returns the time of a ledger's first fact, or now if there is none.
+func firstTime(f io.ReaderAt) time.Time {
+	var first state.Fact
+	if text, _, _, _ := nextLine(bufio.NewReader(io.NewSectionReader(f, 0, math.MaxInt64))); decode(text, &first) != nil {
+		return time.Now()
+	}
+	return first.Time
 }
 
 // append writes one line per fact, all in a single write, and returns how many of them are in the

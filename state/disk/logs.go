@@ -6,21 +6,23 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gpurun/state/host"
 )
 
-// keptMark is an extended attribute that marks logs renamed by FreshLog, which gpurun may later
-// replace. A file without it is not gpurun's.
+// keptMark is an extended attribute that marks gpurun's logs renamed by FreshLog, which gpurun may
+// later replace. A file without it is not gpurun's.
 const keptMark = "user.gpurun.kept"
 
 // FreshLog makes room for a new log by renaming the old one to LOG.1. It renames only a nonempty
 // regular file; links and special files are opened as they are. It reports whether the log is now a
 // missing or empty regular file. If LOG.1 exists and FreshLog did not create it, as far as the file
-// system can show that, nothing is renamed. In gpurun's own folder (own), LOG.1 is always replaced.
-func FreshLog(path string, own bool) (empty bool, err error) {
+// system can show that, nothing is renamed. A log that last changed before the batch began is not
+// gpurun's: its LOG.1 stays. In gpurun's own folder (own), LOG.1 is always replaced.
+func FreshLog(path string, own bool, began time.Time) (empty bool, err error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -31,7 +33,7 @@ func FreshLog(path string, own bool) (empty bool, err error) {
 	if !fi.Mode().IsRegular() || fi.Size() == 0 {
 		return fi.Mode().IsRegular(), nil
 	}
-	if !own && !mayKeep(path, path+".1") {
+	if !own && !mayKeep(path, path+".1", !fi.ModTime().Before(began)) {
 		return false, nil
 	}
 	if err := os.Rename(path, path+".1"); err != nil {
@@ -44,17 +46,19 @@ func FreshLog(path string, own bool) (empty bool, err error) {
 	return true, nil
 }
 
-// mayKeep reports whether a log may be renamed to name, and marks the log if so.
-func mayKeep(log, name string) bool {
-	_, err := os.Lstat(name)
-	if err == nil {
+// mayKeep reports whether a log may be renamed to name, and marks the log if so, unless it is not
+// gpurun's.
+func mayKeep(log, name string, ours bool) bool {
+	if _, err := os.Lstat(name); err == nil {
 		_, err = unix.Lgetxattr(name, keptMark, nil)
 		if err != nil && unix.Setxattr(log, keptMark, []byte("1"), 0) == nil {
 			_ = unix.Removexattr(log, keptMark)
 			return false
 		}
 	}
-	_ = unix.Setxattr(log, keptMark, []byte("1"), 0)
+	if ours {
+		_ = unix.Setxattr(log, keptMark, []byte("1"), 0)
+	}
 	return true
 }
 
@@ -63,6 +67,9 @@ func mayKeep(log, name string) bool {
 func (s *State) LogPath(file int, job string) string {
 	return logPath(s.files[file].dir, job)
 }
+
+// Began returns when the first run of a job file began, according to its ledger.
+func (s *State) Began(file int) time.Time { return s.files[file].ledger.born }
 
 // CurvePath returns the file with the points of an attempt's curves.
 func (s *State) CurvePath(file int, uniID string) string { return CurvePath(s.files[file].dir, uniID) }

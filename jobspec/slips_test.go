@@ -30,6 +30,8 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 		{"space after the backslash", "run: \"python t.py \\\\ \\n  --lr 1\"", `"\ " escapes a space`},
 		{"folded, and indented further", "run: >\n  python t.py\n    --lr 1\n    --seed 2", `:5:9: "--lr 1" runs as a separate command; align it with`},
 		{"a missing backslash", "run: |\n  python t.py \\\n    --lr 1\n    --seed 2", `:6:9: "--seed 2" runs as a separate command; end the previous line`},
+		{"a comment among continued lines", "run: |\n  python t.py \\\n    --lr 1 \\\n    # --wd 1 \\\n    --seed 2", `:7:9: "--seed 2" runs as a separate command; remove the comment before it`},
+		{"a comment after a continued line", "run: |\n  python t.py --lr 1 # why \\\n    --seed 2", `:5:9: "--seed 2" runs as a separate command; remove the comment before it`},
 		{"an option as an item", "run:\n  - python t.py\n  - --lr 1", `:5:9: "--lr 1" runs as a separate command`},
 		{"commands that YAML joins", "run: mkdir -p out\n  python t.py", `:4:7: YAML joins the lines, so "python t.py"`},
 		{"commands that a fold joins", "run: >\n  python a.py\n  python b.py", `:5:7: YAML joins the lines, so "python b.py"`},
@@ -77,6 +79,7 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 func TestCorrectJobsGiveNoWarning(t *testing.T) {
 	for _, test := range []struct{ name, keys string }{
 		{"a script with continued lines", "run: |\n  python t.py \\\n    --lr 1 \\\n    --seed 2\n  echo done"},
+		{"a comment at the end of continued lines", "run: |\n  python t.py \\\n    --lr 1 \\\n    # --wd 1\n  echo done"},
 		{"lines that YAML joins", "run: >\n  python t.py\n  --lr 1\n  model=a"},
 		{"plain lines that YAML joins", "run: python t.py\n  --lr 1"},
 		{"lines joined by &&", "run: >\n  mkdir -p out &&\n  python t.py"},

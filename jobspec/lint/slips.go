@@ -67,22 +67,25 @@ func unfinishedLines(src *source.Source, n *yaml.Node) {
 	if !strings.Contains(n.Value, "\n") || strings.Contains(n.Value, "<<") || strings.Contains(n.Value, "=(") {
 		return // text or a list that spans several lines
 	}
-	quote, before := byte(0), ""
+	quote, before, comment := byte(0), "", false
 	for i, line := range strings.Split(n.Value, "\n") {
 		text := strings.TrimSpace(line)
-		if i > 0 && quote == 0 && optionLine.MatchString(text) && !carriesOn.MatchString(before) {
+		if i > 0 && quote == 0 && optionLine.MatchString(text) && (comment || !carriesOn.MatchString(before)) {
 			hint := `end the previous line with a \`
 			if n.Style&yaml.FoldedStyle != 0 {
 				hint = `align it with the previous line: YAML joins only lines of equal indentation`
+			} else if comment {
+				hint = `remove the comment before it: a command does not continue after a comment`
 			}
 			l, c := src.Find(n.Line, n.Column, text)
 			src.Warning(l, c, hint, "%q runs as a separate command", source.Clip(text))
 			return
 		}
-		quote = QuoteAfter(line, quote)
 		if text != "" {
 			before = line
+			comment, _ = outsideQuotes(line, quote)
 		}
+		quote = QuoteAfter(line, quote)
 	}
 }
 

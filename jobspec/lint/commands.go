@@ -114,9 +114,13 @@ func (c *commandChecker) placeholder(g expand.Segment, quoted bool) placeholder 
 			}
 			return len(h.Values) < maxValues
 		})
-	case expand.VarWorkDir:
-		if dir := c.Base; c.WorkDir == nil && shellescape.Quote(dir) != dir {
-			h.Values, c.risky = []string{dir}, true
+	case expand.VarWorkDir, expand.VarConfig:
+		path := c.Base
+		if g.Kind == expand.VarConfig && c.Config != nil {
+			path, _ = expand.Absolute(path, c.Config.Base.Raw) // the copy is next to it
+		}
+		if c.WorkDir == nil && shellescape.Quote(path) != path {
+			h.Values, c.risky = []string{path}, true
 		}
 	}
 	return h

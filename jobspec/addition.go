@@ -98,7 +98,9 @@ func Append(data []byte, j Addition) (text []byte, line int, err error) {
 func lastJob(data []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	in := yaml.NewDecoder(bytes.NewReader(data))
-	if err := in.Decode(&doc); err != nil {
+	if err := in.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, ErrNoPlace
+	} else if err != nil {
 		return nil, err
 	}
 	if err := in.Decode(&more); !errors.Is(err, io.EOF) {

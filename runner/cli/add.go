@@ -28,7 +28,7 @@ type addCmd struct {
 	askFlags `embed:""`
 	Needs    []string `sep:"none" placeholder:"JOB" help:"Job or glob that must succeed first (repeatable)."`
 	Priority *int     `placeholder:"N" help:"Priority of the job; jobs with higher priority start first (default: 0)."`
-	Command  []string `arg:"" name:"command" help:"The command, after --."`
+	Command  []string `arg:"" passthrough:"partial" name:"command" help:"The command, after --."`
 }
 
 func (addCmd) Help() string {
@@ -43,7 +43,11 @@ Examples:
 
 // Run appends a job to a file, and makes the file's run reload it.
 func (c *addCmd) Run(a *app) error {
-	if word := c.Command[0]; len(c.Command) == 1 && strings.ContainsAny(word, " \t\n") {
+	argv := afterDashes(c.Command)
+	if len(argv) == 0 {
+		return &batches.Failure{Code: batches.ExitUsage, Text: "no command given", Hint: "try gpurun add " + shellescape.Quote(c.File) + " -- python train.py"}
+	}
+	if word := argv[0]; len(argv) == 1 && strings.ContainsAny(word, " \t\n") {
 		if _, err := exec.LookPath(word); err != nil {
 			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("%q is a single argument, and no program has that name", word),
 				Hint: "remove the quotes around it, or write " + shellescape.QuoteCommand([]string{"gpurun", "add", c.File, "--", "sh", "-c", word})}
@@ -56,7 +60,7 @@ func (c *addCmd) Run(a *app) error {
 	ask := c.given(jobspec.Lines{})
 	job := jobspec.Addition{
 		Name: c.Name, GPUs: jobspec.PlainValue(ask.GPUs), GPUMemory: jobspec.PlainValue(ask.GPUMemory), Timeout: jobspec.PlainValue(ask.Timeout), Retry: jobspec.PlainValue(ask.Retry),
-		Needs: c.Needs, Priority: c.Priority, Run: jobspec.OneLine(expand.Escape(shellescape.QuoteCommand(c.Command))),
+		Needs: c.Needs, Priority: c.Priority, Run: jobspec.OneLine(expand.Escape(shellescape.QuoteCommand(argv))),
 	}
 	line, name, err := 0, "", editable(ref.Real)
 	if err == nil {
@@ -81,7 +85,7 @@ func (c *addCmd) Run(a *app) error {
 	var silent *batches.Failure
 	switch {
 	case errors.Is(err, control.ErrNoRun) && !errors.As(err, &silent):
-		fmt.Fprintln(a.out, said+"; no run is active: gpurun "+ref.File+" starts one")
+		fmt.Fprintln(a.out, said+"; no run is active: gpurun "+shellescape.Quote(ref.File)+" starts one")
 		return nil
 	case errors.As(err, &silent):
 		return &batches.Failure{Code: batches.ExitState, Text: said + ", but gpurun cannot reach the run: " + silent.Text, Hint: silent.Hint, Err: err}

@@ -41,10 +41,7 @@ Examples:
 // Run captures a launcher and verifies the resulting job file. It captures twice, because one
 // capture cannot distinguish commands that wait for others from commands that merely come later.
 func (c *captureCmd) Run(a *app) error {
-	if c.Command[0] == "--" {
-		c.Command = c.Command[1:]
-	}
-	if len(c.Command) == 0 {
+	if c.Command = afterDashes(c.Command); len(c.Command) == 0 {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "no launcher given", Hint: "try gpurun capture -- bash run_all.sh"}
 	} else if _, err := os.Lstat(c.Output); err == nil {
 		return &batches.Failure{Code: batches.ExitUsage, Text: c.Output + " exists", Hint: "choose another file with -o"}

@@ -41,12 +41,17 @@ Examples:
     gpurun exec --name notebook -- jupyter lab     # gpurun stop --exec notebook ends it`
 }
 
+// afterDashes returns a command without the -- before it.
+func afterDashes(argv []string) []string {
+	if len(argv) > 0 && argv[0] == "--" {
+		return argv[1:]
+	}
+	return argv
+}
+
 // Run waits for GPUs and runs the command on them.
 func (c *execCmd) Run(a *app) error {
-	argv := c.Command
-	if len(argv) > 0 && argv[0] == "--" {
-		argv = argv[1:]
-	}
+	argv := afterDashes(c.Command)
 	if len(argv) == 0 {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "no command given", Hint: "try gpurun exec -- CMD, e.g. gpurun exec -- python train.py"}
 	}

@@ -53,6 +53,9 @@ func (p *proto) distinguish() {
 			p.Suffix = append(p.Suffix, p.unnamed(m)...)
 		}
 	}
+	for _, m := range []*expand.Matrix{p.written, p.Matrix} {
+		p.hashed = p.hashed || m != nil && len(p.Suffix) > 0 && p.repeats(m)
+	}
 }
 
 // unnamed returns the parameters that distinguish expansions and are not in the name.
@@ -64,9 +67,11 @@ func (p *proto) unnamed(m *expand.Matrix) []string {
 
 // sameNames reports whether two expansions have the same name that parameters would distinguish.
 func (p *proto) sameNames(m *expand.Matrix) bool {
-	if len(p.unnamed(m)) == 0 {
-		return false
-	}
+	return len(p.unnamed(m)) > 0 && p.repeats(m)
+}
+
+// repeats reports whether two expansions have the same name.
+func (p *proto) repeats(m *expand.Matrix) bool {
 	seen := map[string]bool{}
 	for i := range m.Count() {
 		name := p.nameOf(m.Values(i, ""))
@@ -79,11 +84,20 @@ func (p *proto) sameNames(m *expand.Matrix) bool {
 }
 
 func (p *proto) nameOf(v *expand.Values) string {
-	name := p.named(v, sanitize)
+	name := p.named(v, p.spell)
 	if len(name) > maxSegment && badName(name) != "" {
-		return p.named(v, func(value string) string { return shortenValue(sanitize(value), value) })
+		return p.named(v, func(value string) string { return shortenValue(p.spell(value), value) })
 	}
 	return name
+}
+
+// spell returns a value as it appears in names: with a hash if names repeat without it.
+func (p *proto) spell(value string) string {
+	s := sanitize(value)
+	if p.hashed && s != value {
+		s += "-" + shortHash(value)
+	}
+	return s
 }
 
 func (p *proto) named(v *expand.Values, spell func(string) string) string {

@@ -38,6 +38,7 @@ func TestMatrixExpandsInOrder(t *testing.T) {
 		{"zip", "zip: {a: [1, 2], b: [x, y]}", "j-1-x j-2-y"},
 		{"zip and matrix", "matrix: {m: [p, q]}\n    zip: [{a: [1, 2], b: [x, y]}]", "j-p-1-x j-p-2-y j-q-1-x j-q-2-y"},
 		{"values unfit for names", "matrix: {a: [a b, c/d]}", "j-a_b j-c_d"},
+		{"values that differ only in such characters", "matrix: {a: [a b, a-b, a;b]}", "j-a_b-c8687a08 j-a-b j-a_b-5719af18"},
 		{"params", "params: {a: 1}", "j"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -23,6 +23,7 @@ type proto struct {
 	scope     expand.Scope
 	written   *expand.Matrix  // the matrix with the file's own values, if -p replaces some; else nil
 	inherited map[string]bool // keys taken from defaults
+	hashed    bool            // names get hashes of values with characters that names cannot have
 	notify    []Notify
 	specs     map[string]*Spec // by their rendered resources
 }

@@ -177,6 +177,11 @@ func (p *proto) checkPaths() {
 			p.src.Problem(t.Line, t.Col, "write the full path", "%q: %s", source.Clip(t.Raw), err)
 		}
 	}
+	for _, t := range p.Logs() {
+		if t != nil && strings.HasSuffix(t.Raw, "/") {
+			p.src.Problem(t.Line, t.Col, "name a file: "+t.Raw+"{name}.log", "log %q is a folder", source.Clip(t.Raw))
+		}
+	}
 }
 
 // lint checks one job of the file, for all expansions at once. params are the job's own.

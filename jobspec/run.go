@@ -177,10 +177,13 @@ func (p *proto) readSetup() {
 	}
 }
 
-// takesFile reports whether a shell would treat its next argument as a script's name, because none
+// takesFile reports whether a shell, or Python, would treat its next argument as a script's name, because none
 // of its options ends in c.
 func takesFile(argv []string) bool {
-	if shells[filepath.Base(argv[0])] == nil {
+	switch base := filepath.Base(argv[0]); {
+	case strings.HasPrefix(base, "python"):
+		return len(argv) == 1
+	case shells[base] == nil:
 		return false
 	}
 	return !slices.ContainsFunc(argv[1:], func(a string) bool {

@@ -60,6 +60,9 @@ func UserConfig() (path, warning string) {
 	}
 	path = filepath.Join(dir, "gpurun", "config.yaml")
 	_, err = os.ReadFile(path)
+	if errors.Is(err, unix.ENOTDIR) { // HOME=/dev/null
+		return "", ""
+	}
 	home := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), os.Getenv("HOME"))
 	var st unix.Stat_t
 	if errors.Is(err, fs.ErrPermission) && (unix.Stat(home, &st) != nil || int(st.Uid) != os.Getuid()) {

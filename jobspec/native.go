@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -82,7 +83,11 @@ func checkTop(s *source.Source, root *yaml.Node) bool {
 		return false
 	}
 	if isSweep(root) {
-		s.Problem(0, 0, "run gpurun convert "+shellescape.Quote(s.Path)+" > jobs.yaml", "is a W&B sweep, not a job file")
+		target := "jobs.yaml"
+		if _, err := os.Lstat(target); err == nil {
+			target = "NEW.yaml"
+		}
+		s.Problem(0, 0, "run gpurun convert "+shellescape.Quote(s.Path)+" > "+target, "is a W&B sweep, not a job file")
 		return false
 	}
 	for k := range source.Each(root) {

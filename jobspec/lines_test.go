@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -100,6 +101,41 @@ func TestLongLinesGetDistinctNames(t *testing.T) {
 	check("named by their ends", first, old, false, ends, ends)
 	check("named by their ends, kept", first, old, true, ends, ends)
 	check("a single line", common+"a.yaml", map[string]string{}, true, "python-home-me-proje..ifar10-config-configs-a.yaml")
+}
+
+// A program would run in parallel with itself if each of its lines became a job.
+func TestProgramIsNoList(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, test := range []struct{ name, text, want string }{
+		{"run all.sh", "#!/bin/bash\npython prepare.py\npython train.py\n", "bash 'run all.sh'"},
+		{"sweep", "#!/usr/bin/env python3\nimport os\n", "python3 sweep"},
+		{"train.py", "print(1)\n", "python train.py"},
+	} {
+		if err := os.WriteFile(test.name, []byte(test.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		want := test.name + ": is a program, not a job file; to run it on a GPU: gpurun exec -- " + test.want + "; to make jobs of the commands that it starts: gpurun capture -- " + test.want + "\n"
+		if _, problems := load([]string{test.name}, Options{}); problemText(problems) != want {
+			t.Errorf("got %s, want %s", problemText(problems), want)
+		}
+	}
+	if err := os.WriteFile("jobs", []byte("#!/usr/bin/env -S gpurun run\njobs: [{run: x}]\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	mustLoad(t, "jobs")
+}
+
+// The suggested command must not replace a job file that is there.
+func TestHintForSweepReplacesNoFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for file, text := range map[string]string{"sweep.yaml": "program: a.py\nmethod: grid\nparameters: {a: {value: 1}}\n", "jobs.yaml": "jobs: [{run: x}]\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, problems := load([]string{"sweep.yaml"}, Options{}); !strings.Contains(problemText(problems), "run gpurun convert sweep.yaml > NEW.yaml\n") {
+		t.Errorf("got %s", problemText(problems))
+	}
 }
 
 func TestListsOfCommandsAreRecognized(t *testing.T) {

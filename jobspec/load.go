@@ -115,7 +115,7 @@ func (l *loader) read(path string) {
 	}
 	f := &fileJobs{loader: l, src: src, index: len(l.files), workDir: src.Dir, dirKey: ".", dirFrom: "default"}
 	f.dialect = l.dialectOf(src)
-	if l.opts.Format == "" && f.dialect != &lineList && f.offerLines() {
+	if l.opts.Format == "" && f.dialect != &lineList && (f.offerExec() || f.offerLines()) {
 		return
 	}
 	f.dialect.read(f)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,13 +164,31 @@ func (l *loader) source(path string) *source.Source {
 	return source.Read(path, &l.out)
 }
 
+var interpreter = regexp.MustCompile(`^#!\S*/(?:env (?:-S )?)?((?:ba|da|k|z|)sh|python[0-9.]*)\s`)
+
+// offerExec refuses a program, and suggests commands that run it: its lines are not jobs.
+func (f *fileJobs) offerExec() bool {
+	if f.dialect != &yamlFormat || isYAML(f.src) {
+		return false
+	}
+	program := "python"
+	if m := interpreter.FindSubmatch(f.src.Data); m != nil {
+		program = string(m[1])
+	} else if filepath.Ext(f.src.Path) != ".py" {
+		return false
+	}
+	program += " " + shellescape.Quote(f.src.Path)
+	f.src.Problem(0, 0, "to run it on a GPU: gpurun exec -- "+program+"; to make jobs of the commands that it starts: gpurun capture -- "+program, "is a program, not a job file")
+	return true
+}
+
 // offerLines refuses a file of unknown format that looks like a list of commands, and suggests
 // --lines.
 func (f *fileJobs) offerLines() bool {
 	if isYAML(f.src) || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f.src.Path)) || !looksLikeLines(f.src.Data) {
 		return false
 	}
-	f.src.Problem(0, 0, "to make each line a job: "+cmp.Or(f.opts.Command, "gpurun")+" --lines "+f.src.Path, "is a list of commands, not a job file")
+	f.src.Problem(0, 0, "to make each line a job: "+cmp.Or(f.opts.Command, "gpurun")+" --lines "+shellescape.Quote(f.src.Path), "is a list of commands, not a job file")
 	return true
 }
 

@@ -90,7 +90,7 @@ func (r *Reader) find(file, alone string, change bool) ([]*Ref, error) {
 		batches = disk.NearbyBatches(".", r.StateDir)
 		f := &Failure{Code: ExitUsage, Text: "no batch in this folder", Hint: "name its job file with --file FILE"}
 		if len(batches) > 0 && change {
-			f.Hint = "name its job file: --file " + Shown(batches[0].File)
+			f.Hint = "name its job file: --file " + shellescape.Quote(Shown(batches[0].File))
 		}
 		if len(batches) == 0 || change {
 			return nil, f
@@ -142,7 +142,7 @@ func (r *Reader) FindJobs(file string, jobs []string, alone string) ([]*Ref, err
 			return others, nil
 		}
 		if len(others) > 1 {
-			return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches in this folder have %s named %s: %s", len(others), map[bool]string{true: "a job", false: "jobs"}[len(jobs) == 1], strings.Join(jobs, ", "), namesOf(others)), Hint: "name one of them: --file " + others[0].File}
+			return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches in this folder have %s named %s: %s", len(others), map[bool]string{true: "a job", false: "jobs"}[len(jobs) == 1], strings.Join(jobs, ", "), namesOf(others)), Hint: "name one of them: --file " + shellescape.Quote(others[0].File)}
 		}
 	}
 	return refs[:1], nil // the caller reports a missing job

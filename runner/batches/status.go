@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"al.essio.dev/pkg/shellescape"
+
 	"gpurun/jobspec"
 	"gpurun/runner/control"
 	"gpurun/state"
@@ -25,7 +27,7 @@ func (ref *Ref) unread() string {
 	if !host.Exists(ref.Real) {
 		return ref.Name() + " no longer exists; showing the jobs in its ledger"
 	}
-	return ref.Name() + " has errors (gpurun check " + ref.Name() + " lists them); showing the jobs in its ledger"
+	return ref.Name() + " has errors (gpurun check " + shellescape.Quote(ref.Name()) + " lists them); showing the jobs in its ledger"
 }
 
 // Status returns the status for programs. It asks the run and reads the rest from the ledger, or

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
+
 	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/control"
@@ -41,12 +43,12 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 	}
 	m := settle(batch, h, func(int) string { return old.Dir }, false)
 	if open := h.Attempts(); len(open) > 0 {
-		var jobs []string
+		file, jobs := shellescape.Quote(old.File), []string(nil)
 		for _, at := range open {
 			jobs = append(jobs, at.Start.Job)
 		}
 		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s may still be running: nothing was copied, because a copied job could run twice",
-			old.File, strings.Join(jobs, ", ")), Hint: "run gpurun wait --file " + old.File + " or gpurun stop --file " + old.File + ", then try again"}
+			old.File, strings.Join(jobs, ", ")), Hint: "run gpurun wait --file " + file + " or gpurun stop --file " + file + ", then try again"}
 	}
 	var run state.Fact
 	last, starts, runs := map[string]state.Fact{}, map[string]state.Fact{}, map[string]state.Fact{}
@@ -180,9 +182,10 @@ func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool, abandon s
 				continue
 			}
 			from := Shown(old.File)
+			file := shellescape.Quote(from)
 			e := &Failure{
 				Code: ExitState, Text: fmt.Sprintf("%s may still be running for %s, which no longer exists", state.Count(n, "job"), from),
-				Hint: "run gpurun wait --file " + from + " or gpurun stop --file " + from + "; then " + moved{from: from, to: f.Path}.Fix(),
+				Hint: "run gpurun wait --file " + file + " or gpurun stop --file " + file + "; then " + moved{from: from, to: f.Path}.Fix(),
 			}
 			if !disk.OnThisHost(run) {
 				e.Text += ", on " + run.Host
@@ -265,12 +268,12 @@ func (ref *Ref) recordDead(facts []state.Fact, rep *control.Reply) error {
 func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error) {
 	switch {
 	case old.Real == ref.Real:
-		return rep, &Failure{Code: ExitUsage, Text: "--from " + old.File + " is the same batch", Hint: "pass the new file: gpurun done --from " + old.File + " --file NEW.yaml"}
+		return rep, &Failure{Code: ExitUsage, Text: "--from " + old.File + " is the same batch", Hint: "pass the new file: gpurun done --from " + shellescape.Quote(old.File) + " --file NEW.yaml"}
 	case old.unsure != nil:
 		return rep, StateFailure(old.unsure)
 	case old.Alive:
 		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d): nothing was copied, because its running jobs could run twice", old.File, old.Runner.PID),
-			Hint: "gpurun wait --file " + old.File + " waits for it; then try again"}
+			Hint: "gpurun wait --file " + shellescape.Quote(old.File) + " waits for it; then try again"}
 	}
 	batch, last, err := ref.successesOf(old)
 	if err != nil {
@@ -326,5 +329,5 @@ func (m moved) Words() string {
 
 // Fix returns a hint with the command that keeps these successes.
 func (m moved) Fix() string {
-	return "if you renamed the " + map[bool]string{false: "file", true: "list"}[m.list] + ", keep its results: gpurun done --from " + m.from + " --file " + m.to
+	return "if you renamed the " + map[bool]string{false: "file", true: "list"}[m.list] + ", keep its results: gpurun done --from " + shellescape.Quote(m.from) + " --file " + shellescape.Quote(m.to)
 }

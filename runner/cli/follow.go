@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"al.essio.dev/pkg/shellescape"
+
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
@@ -49,7 +51,7 @@ func (c *logCmd) follow(a *app, ref *batches.Ref, logs []jobLog, none error) err
 			return none
 		}
 		if _, err := ref.Ask(control.Request{Op: control.OpStatus}); errors.Is(err, control.ErrNoRun) {
-			return &batches.Failure{Code: batches.ExitUsage, Text: f.job + " has not run yet, and " + ref.File + " is not running", Hint: "gpurun " + ref.File + " runs it"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: f.job + " has not run yet, and " + ref.File + " is not running", Hint: "gpurun " + shellescape.Quote(ref.File) + " runs it"}
 		}
 	}
 	var flush func()
@@ -249,7 +251,7 @@ func (f *follower) printRest() error {
 		if f.phase.Ended() {
 			text = f.job + " did not start: " + f.phase.String()
 		}
-		return &batches.Failure{Code: batches.ExitFailed, Text: text, Hint: "gpurun plan " + f.ref.File + " shows what would run"}
+		return &batches.Failure{Code: batches.ExitFailed, Text: text, Hint: "gpurun plan " + shellescape.Quote(f.ref.File) + " shows what would run"}
 	}
 	return f.print()
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
+
 	"gpurun/jobspec/source"
 	"gpurun/runner/batches"
 	"gpurun/state/host"
@@ -55,7 +57,7 @@ func nearest(word string) string {
 func noFiles(jobs []string) error {
 	for _, j := range jobs {
 		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && host.Exists(j) {
-			return &batches.Failure{Code: batches.ExitUsage, Text: quoted(j) + " is a file, not a job", Hint: "pass the job file with --file " + j + " and jobs by name ('*' for all); if the shell expanded a glob, quote it"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: quoted(j) + " is a file, not a job", Hint: "pass the job file with --file " + shellescape.Quote(j) + " and jobs by name ('*' for all); if the shell expanded a glob, quote it"}
 		}
 	}
 	return nil

@@ -194,6 +194,11 @@ func (f *fileJobs) offerLines() bool {
 
 // readLines reads a list of commands.
 func (f *fileJobs) readLines() {
+	if jobsAtTop.Match(f.src.Data) {
+		f.src.Problem(0, 0, "remove --lines; its other flags are job keys: gpu_memory, gpus, timeout, retry, setup", "is a job file, not a list of commands")
+		f.partial = true
+		return
+	}
 	var problems []Problem
 	var note Problem
 	f.lines, problems, note = parseLines(f.src.Path, f.src.Data)

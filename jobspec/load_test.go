@@ -119,6 +119,11 @@ func TestFlagsOverrideFilesWhichOverrideUserConfig(t *testing.T) {
 	if b, problems = load([]string{a, c}, Options{Flags: map[string]string{"poll": "5s"}}); b == nil {
 		t.Errorf("a flag overrides both files, but got %v", problems)
 	}
+	user = write("user.yaml", "settings: {poll: 9s}\n")
+	want := user + `:1:1: unknown setting "settings"; move its keys up one level: this file contains only settings` + "\n"
+	if _, problems = load([]string{a}, Options{UserConfig: user}); problemText(problems) != want {
+		t.Errorf("got %s, want %s", problemText(problems), want)
+	}
 }
 
 func TestSmallSizeWithoutUnitIsWarnedAbout(t *testing.T) {

@@ -41,6 +41,8 @@ func FromMapping(s *source.Source, n *yaml.Node, jobKeys []string) []Given {
 			hint := source.DidYouMean(k.Value, names, "valid settings: "+strings.Join(names, ", "))
 			if slices.Contains(jobKeys, k.Value) {
 				hint = "it is a job key: move it under defaults or into a job"
+			} else if k.Value == "settings" { // in the user's config
+				hint = "move its keys up one level: this file contains only settings"
 			}
 			s.Problem(k.Line, k.Column, hint, "unknown setting %q", k.Value)
 			return

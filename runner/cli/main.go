@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gpurun/gpu/probe"
+	"gpurun/jobspec/source"
 	"gpurun/runner/batches"
 	"gpurun/runner/capture"
 	"gpurun/runner/engine/local/keeper"
@@ -101,7 +102,7 @@ func (a *app) main(args []string) int {
 	about := ""
 	if args[0] == "help" {
 		if len(args) > 1 {
-			about = topic(strings.Join(args[1:], " "), min(a.width(), 100))
+			about = topic(source.OwnKey(strings.Join(args[1:], " ")), min(a.width(), 100))
 		}
 		if about != "" && (len(args) > 2 || !slices.Contains(shownCommands(), args[1])) {
 			fmt.Fprint(a.out, about)

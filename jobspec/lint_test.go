@@ -9,6 +9,19 @@ import (
 	"gpurun/jobspec/lint"
 )
 
+// A command with another problem may well use the parameter.
+func TestBrokenCommandLeavesNoParameterUnused(t *testing.T) {
+	for keys, want := range map[string]string{
+		`run: "x {sample} {sampel}"`: "unknown variable {sampel}",
+		`rnu: "x {sample}"`:          "this job has no run",
+	} {
+		_, problems := load([]string{writeJobFile(t, "jobs.yaml", jobWith("matrix: {sample: [1, 2], lr: [1, 2]}\n"+keys))}, Options{Lint: true})
+		if got := problemText(problems); !strings.Contains(got, want) || strings.Contains(got, "never passed") {
+			t.Errorf("%s: got %s, want only %q", keys, got, want)
+		}
+	}
+}
+
 // The .want file next to each file in testdata/lint lists its errors or, if there are none, its warnings.
 func TestLintsFindExpectedProblems(t *testing.T) {
 	t.Chdir("testdata/lint")

@@ -23,6 +23,7 @@ type proto struct {
 	scope     expand.Scope
 	written   *expand.Matrix  // the matrix with the file's own values, if -p replaces some; else nil
 	inherited map[string]bool // keys taken from defaults
+	unread    bool            // a text has a problem, so what the job uses is unknown
 	hashed    bool            // names get hashes of values with characters that names cannot have
 	notify    []Notify
 	specs     map[string]*Spec // by their rendered resources
@@ -53,6 +54,7 @@ func (p *proto) text(n *yaml.Node, what string, known expand.VarSet) (*expand.Te
 func (p *proto) compile(s string, line, col int, what string, known expand.VarSet) (*expand.Text, bool) {
 	p.scope.Known, p.scope.Where = known, what
 	t, ok := p.scope.Compile(p.src, s, line, col)
+	p.unread = p.unread || !ok
 	p.checkFormats(t, what)
 	return t, ok
 }

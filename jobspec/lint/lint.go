@@ -83,6 +83,7 @@ type Job struct {
 	GPUs       int                     // maximum number of GPUs that any expansion can get; -1 if unknown
 	Background bool                    // work left in the background is intended: a block, or a job that sets leftovers
 	First      string                  // the name of its first expansion
+	Unread     bool                    // some of its texts could not be read, so what it uses is unknown
 	Own        func(param string) bool // whether a parameter is among the job's own params
 }
 
@@ -119,8 +120,10 @@ type jobChecker struct {
 // Check checks one job.
 func (c *Checker) Check(job Job) {
 	j := &jobChecker{c, job}
-	j.unused()
-	j.unusedConfig()
+	if !j.Unread {
+		j.unused()
+		j.unusedConfig()
+	}
 	j.commands()
 }
 

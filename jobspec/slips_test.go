@@ -48,7 +48,6 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 		{"a switch", "run: x\nargs: {amp: no}", `:4:17: args: no is text, so the command gets --amp no`},
 		{"args after another command", "run: python t.py && echo done\nargs: {lr: 1}", `:3:10: args are appended to "python t.py && echo done", so only its last command gets them`},
 		{"args after a pipe", "run: |\n  cd src\n  python t.py 2>&1 | tee log\nargs: {lr: 1}", `:5:7: args are appended to "python t.py 2>&1 | tee log"`},
-		{"args after the end of a loop", "run: |\n  for i in 1 2; do\n    python t.py\n  done\nargs: {lr: 1}", `:6:7: args are appended to "done"`},
 		{"a list without commas", "matrix: {seed: [1 2 3]}\nrun: x", `:3:21: "1 2 3" is a single value of parameter "seed"`},
 		{"a list with fullwidth commas", "matrix: {seed: [1，2， 3]}\nrun: x", `"1，2， 3" is a single value of parameter "seed", not several; separate values with commas: 1, 2, 3`},
 		{"a no-break space", "run: python t.py\u00a0--lr 1", `:3:21: "\u00a0" looks like a space, hyphen or quote`},

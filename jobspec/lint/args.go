@@ -8,8 +8,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// closesBlock matches a line that ends a block and takes no arguments.
-var closesBlock = regexp.MustCompile(`^(?:done|fi|esac|wait|exit|\}|\))(?:\s|$)`)
+// endsScript matches a line to which no program's arguments belong.
+var endsScript = regexp.MustCompile(`^(?:wait|exit)(?:\s|$)`)
 
 // ArgsPlace checks the last line of the last command, to which args are appended. In a comment,
 // they would be lost, and the job would run without them. After another command, that command would
@@ -30,16 +30,16 @@ func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 	case comment:
 		src.Problem(line, col, "put the command they belong to at the end of the script", "args would become part of the comment in %q", source.Clip(text))
 	case experiment: // its program is a setting shared by all jobs
-	case sign || quote == 0 && closesBlock.MatchString(text):
-		src.Warning(line, col, "move the command that takes the args to the end, or write the args in that command", "args are appended to %q, so only its last command gets them", source.Clip(text))
 	case !takesArgs(script):
 		src.Problem(line, col, "put the command they belong to at the end of the script, or write them in that command", "args cannot follow %q", source.Clip(text))
+	case sign || quote == 0 && endsScript.MatchString(text):
+		src.Warning(line, col, "move the command that takes the args to the end, or write the args in that command", "args are appended to %q, so only its last command gets them", source.Clip(text))
 	}
 }
 
 // takesArgs reports whether arguments appended to a script belong to its last command. After the end
 // of a here-document, they would be part of its text; after a backslash, part of a word; and after
-// a subshell, a mistake.
+// a loop or subshell, a mistake.
 func takesArgs(script string) bool {
 	if backslashes := len(script) - len(strings.TrimRight(script, `\`)); backslashes%2 == 1 {
 		return false

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
@@ -28,7 +29,7 @@ func (f *fileJobs) expand(p *proto) {
 		name := v.Name
 		spec := p.spec(v)
 		if bad := badName(name); bad != "" {
-			p.refuseName(name, bad)
+			p.refuseName(v, bad)
 			f.partial = true
 			continue
 		}
@@ -159,12 +160,17 @@ func badName(name string) string {
 }
 
 // refuseName reports an invalid name, once for all expansions of a job.
-func (p *proto) refuseName(name, bad string) {
+func (p *proto) refuseName(v *expand.Values, bad string) {
 	if p.Told {
 		return
 	}
 	p.Told = true
-	hint := "use letters, digits and . _ - + = , @ /"
+	name, hint := v.Name, "use letters, digits and . _ - + = , @ /"
+	for _, g := range p.Name.Segs {
+		if g.Kind == expand.VarParam && strings.ContainsFunc(v.Param(g.Param).Text, func(r rune) bool { return r >= utf8.RuneSelf || !nameByte(byte(r)) }) {
+			hint = "remove {" + g.Param + "}: gpurun appends its value to names that repeat, with _ for other characters"
+		}
+	}
 	if m := expand.Variable.FindStringSubmatch(name[max(0, strings.IndexByte(name, '{')):]); m != nil {
 		known := "parameters of this job: " + strings.Join(p.Matrix.Always, ", ")
 		if len(p.Matrix.Always) == 0 {

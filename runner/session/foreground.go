@@ -114,12 +114,14 @@ func (e *Exec) release() {
 }
 
 // Foreground runs a command in the foreground and passes its PID to started. Signals from the
-// keyboard reach the command directly. Others are forwarded. The command would ignore those in
-// deaf, so they are forwarded as SIGINT. Foreground calls interrupted once it catches signals, and
-// does not start the command if interrupted returns an error.
+// keyboard reach the command directly. Others are forwarded, unless gpurun was started with them
+// ignored, as by nohup: then the command ignores them, too. It would ignore those in deaf, so they
+// are forwarded as SIGINT. Foreground calls interrupted once it catches signals, and does not start
+// the command if interrupted returns an error.
 func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started func(pid int), deaf ...os.Signal) error {
 	in := make(chan os.Signal, 16)
-	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	caught := []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
+	signal.Notify(in, slices.DeleteFunc(caught, signal.Ignored)...) // the command inherits ignored signals, but not caught ones
 	defer signal.Stop(in)
 	if err := interrupted(); err != nil {
 		return err

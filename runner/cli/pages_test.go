@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gpurun/gpu/hostrules"
+	"gpurun/runner/batches"
 )
 
 // TestPageExamplesWork follows the README and each page of the guide like a new user, in a new
@@ -325,7 +326,8 @@ func TestComingFromPairsStartSameCommands(t *testing.T) {
 }
 
 // gpurun accepts the commands in the systemd units on the pages, and systemd-analyze, if installed,
-// accepts the units.
+// accepts the units. A unit that restarts runs does not restart those that a user stopped, or that gave
+// up.
 func TestSystemdUnitsAreValid(t *testing.T) {
 	t.Parallel()
 	pages, _ := filepath.Glob("../../docs/*/*.md")
@@ -348,6 +350,13 @@ func TestSystemdUnitsAreValid(t *testing.T) {
 			}
 			if _, err := parser.Parse(strings.Fields(start)); err != nil {
 				t.Errorf("%s:%d: gpurun %s: %v", page, b.line, start, err)
+			}
+			_, final, _ := strings.Cut(b.text, "\nRestartPreventExitStatus=")
+			final, _, _ = strings.Cut(final, "\n")
+			for _, code := range []int{batches.ExitGaveUp, batches.ExitTerm} {
+				if strings.HasPrefix(start, "run ") && strings.Contains(b.text, "\nRestart=") && !slices.Contains(strings.Fields(final), strconv.Itoa(code)) {
+					t.Errorf("%s:%d: systemd restarts gpurun after exit status %d", page, b.line, code)
+				}
 			}
 			if _, err := exec.LookPath("systemd-analyze"); err != nil {
 				t.Log("not installed: systemd-analyze")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"gpurun/state/host"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -88,6 +89,30 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 	return nil // or the mode grants no more than it should
 }
 
+// give gives the state that root has created to the owner of the job files, so that they can run
+// them without sudo next.
+func (a access) give(dir string) {
+	if os.Geteuid() != 0 || a.uid <= 0 {
+		return
+	}
+	mine := func(path string) bool {
+		var st unix.Stat_t
+		return unix.Lstat(path, &st) == nil && int(st.Uid) == a.uid
+	}
+	give := func(path string, _ fs.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err == nil && unix.Lstat(path, &st) == nil && st.Uid == 0 {
+			_ = unix.Lchown(path, a.uid, -1)
+		}
+		return nil
+	}
+	_ = filepath.WalkDir(dir, give)
+	if above := filepath.Dir(dir); filepath.Base(above) == hidden && mine(filepath.Dir(above)) {
+		_ = give(above, nil, nil)
+		_ = filepath.WalkDir(filepath.Join(above, configsName), give)
+	}
+}
+
 // ConfigCopy returns the lock for a generated config file, and the most permissive mode for the
 // file. Job files that keep their state in one place share the lock.
 func (s *State) ConfigCopy(file int, path string) (lock string, mode os.FileMode) {
@@ -103,6 +128,7 @@ func (s *State) Share() {
 		if err == nil {
 			f.access = a
 			err = errors.Join(a.share(f.dir, 7, 5, 4), a.share(filepath.Join(f.dir, lockName), 6, 6, 6), a.share(filepath.Join(f.dir, editsName), 6, 6, 6))
+			a.give(f.dir)
 		}
 		if err != nil && !isNotExist(err) { // a list from standard input has no file, so its state stays private
 			s.warnings = append(s.warnings, fmt.Sprintf("%s: cannot apply the permissions of the job files: %v", f.dir, err))

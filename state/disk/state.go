@@ -338,6 +338,7 @@ func (s *State) Close() error {
 		if added := l.size - l.began; added >= indexFrom && added < indexClose {
 			_ = newReader(l.path).load(state.NewHistory(), i, nil, true)
 		}
+		f.access.give(f.dir)
 	}
 	return errors.Join(err, s.runLog.Close(), s.unlock())
 }

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"mime/quotedprintable"
 	"net"
+	netmail "net/mail"
 	"net/smtp"
 	"net/textproto"
 	"net/url"
@@ -80,8 +81,9 @@ func submit(ctx context.Context, u *url.URL, n *schema.Notification) error {
 			return err
 		}
 	}
-	to := strings.Split(u.Query().Get("to"), ",")
-	from := cmp.Or(u.Query().Get("from"), sender(u.User.Username()), to[0])
+	query, _ := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B")) // as in me+gpu@example.org
+	to := addresses(query.Get("to"))
+	from := cmp.Or(strings.Join(addresses(query.Get("from")), ","), sender(u.User.Username()), to[0])
 	if err := c.Mail(from); err != nil {
 		return err
 	}
@@ -102,6 +104,18 @@ func submit(ctx context.Context, u *url.URL, n *schema.Notification) error {
 	}
 	_ = c.Quit()
 	return nil
+}
+
+// addresses returns the addresses in a list such as "Ann <ann@example.org>, bob@example.org".
+func addresses(list string) []string {
+	all := strings.Split(list, ",")
+	for i, who := range all {
+		all[i] = strings.TrimSpace(who)
+		if named, err := netmail.ParseAddress(who); err == nil {
+			all[i] = named.Address
+		}
+	}
+	return all
 }
 
 // sender returns the address of the user who logs in; "" if unknown.

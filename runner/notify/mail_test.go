@@ -89,7 +89,7 @@ func TestMailOutcomes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			addr, told := mailServer(t, cmp.Or(c.host, "127.0.0.1"), c.at, c.answer)
-			o, bad := resolve(&jobspec.Notify{URL: "smtp://me:$TOKEN@" + addr + "?to=a@example.org,b@example.org&from=c@example.org"}, tokens)
+			o, bad := resolve(&jobspec.Notify{URL: "smtp://me:$TOKEN@" + addr + "?to=Ann <a+gpu@example.org>, b@example.org&from=c@example.org"}, tokens)
 			if bad.Class != "" {
 				t.Fatal(bad)
 			}
@@ -108,7 +108,7 @@ func TestMailOutcomes(t *testing.T) {
 			}
 			got := <-told
 			for _, want := range []string{
-				"MAIL FROM:<c@example.org>", "RCPT TO:<a@example.org>", "RCPT TO:<b@example.org>", "Subject: sweep.yaml on gpu01", "\n\na: failed, <!channel>", "w=C3=B6rter", "after 2h",
+				"MAIL FROM:<c@example.org>", "RCPT TO:<a+gpu@example.org>", "RCPT TO:<b@example.org>", "To: a+gpu@example.org, b@example.org\n", "Subject: sweep.yaml on gpu01", "\n\na: failed, <!channel>", "w=C3=B6rter", "after 2h",
 			} {
 				if !strings.Contains(got, want) {
 					t.Errorf("%q lacks %q", got, want)

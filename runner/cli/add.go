@@ -132,6 +132,7 @@ func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, name str
 		return 0, "", err
 	}
 	defer out.Cleanup()
+	_ = out.Chown(-1, int(info.Sys().(*syscall.Stat_t).Gid)) // fails only if the owner has left the group
 	if _, err := out.Write(text); err != nil {
 		return 0, "", err
 	}

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // Merge applies the settings of flags, files and the user's defaults to base; flags take
-// precedence, then files. It also returns the settings that apply, by name. It reports a setting
+// precedence, then files. A null in a flag overrides the others with base. It also returns the settings that apply, by name. It reports a setting
 // that two files of the batch set differently, unless a flag overrides it.
 func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *source.Report) (Settings, map[string]Given) {
 	applies, rank := map[string]Given{}, map[string]int{}
@@ -43,6 +44,7 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 			}
 		}
 	}
+	maps.DeleteFunc(applies, func(_ string, g Given) bool { return g.Text == null })
 	checkBounds(applies, out)
 	checkLearned(applies, out)
 	s := base

@@ -43,10 +43,20 @@ const (
 // effect on them.
 func (s Setting) OnCluster() (fix string, idle bool) { d := def(s.Name); return d.fix, d.idle }
 
+// null is the text of a flag, or of a change during a run, that restores the default.
+const null = "null"
+
 func of[T any](name, bare string, at func(*Settings) *T, parse func(string) (T, error), show func(T) string) Def {
-	return Def{Name: name, bare: bare,
-		set:  func(s *Settings, text string) (err error) { *at(s), err = parse(text); return err },
-		Show: func(s *Settings) string { return show(*at(s)) }}
+	set := func(s *Settings, text string) (err error) {
+		if text == null {
+			d := Defaults()
+			*at(s) = *at(&d)
+			return nil
+		}
+		*at(s), err = parse(text)
+		return err
+	}
+	return Def{Name: name, bare: bare, set: set, Show: func(s *Settings) string { return show(*at(s)) }}
 }
 
 func count(name string, at func(*Settings) *int) Def {

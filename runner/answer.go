@@ -270,7 +270,7 @@ func (l *loop) keeps(op string, id int) string {
 	j := &l.Batch.Jobs[id]
 	r := l.Core.History().Of(j.File, j.Key.String())
 	switch {
-	case op == control.OpSet && p.Ended():
+	case op == control.OpSet && p.Ended() && !p.Bad(): // the user may retry those
 		return "already ended"
 	case op == control.OpSet:
 		return ""

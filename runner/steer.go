@@ -208,7 +208,7 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 		case reflect.DeepEqual(was, j.Spec) && there:
 			rep.Keep("unchanged", j.Name)
 			continue
-		case p == state.Running || p == state.Queued:
+		case p == state.Running || p == state.Queued || p.Ended():
 			rep.Keep(fmt.Sprintf("%s; the change applies to its next attempt", p), j.Name)
 		default:
 			rep.Done = append(rep.Done, j.Name)

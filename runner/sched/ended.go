@@ -169,8 +169,9 @@ func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.Caus
 	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU, state.WhyPreempted:
 		return state.Interrupted, "", cause, ""
 	case state.WhyResize:
-		// A job that saves its work and exits with 0 is not done, unless its outputs are all there.
-		if !e.Whole || e.ExitCode != 0 || e.Signal != "" || e.Lost || e.Failed != "" {
+		// A job that saves its work and exits with 0 is not done, unless its outputs are all there. A
+		// script whose trainer was asked may have gone on and written them from a half-trained model.
+		if !e.Whole || e.Aside || e.ExitCode != 0 || e.Signal != "" || e.Lost || e.Failed != "" {
 			return state.Interrupted, "", cause, ""
 		}
 	case state.WhyPruned:

@@ -593,7 +593,7 @@ func (s *scenario) ending(f []string) Ended {
 	case "withdrawn":
 		return Ended{End: state.End{ExitCode: -1, Lost: true, Void: true, Why: state.WhyInterrupted}}
 	case "saved":
-		return Ended{Whole: len(f) > 3, End: state.End{ExitCode: s.number(f[2]), Why: state.WhyResize}}
+		return Ended{Whole: len(f) > 3, End: state.End{ExitCode: s.number(f[2]), Why: state.WhyResize, Aside: len(f) > 4}}
 	case "good":
 		return Ended{Good: true, End: state.End{ExitCode: 1}}
 	}

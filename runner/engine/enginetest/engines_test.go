@@ -296,10 +296,11 @@ type outcome struct {
 	Void     bool
 	Report   string
 	LeftOver int
+	Aside    bool
 }
 
 func short(e state.End) outcome {
-	return outcome{e.ExitCode, e.Signal, e.Why, e.Lost, e.Void, e.Report, e.LeftOver}
+	return outcome{e.ExitCode, e.Signal, e.Why, e.Lost, e.Void, e.Report, e.LeftOver, e.Aside}
 }
 
 func (b *bench) expect(got state.End, want outcome) {

@@ -17,7 +17,7 @@ var saving = []test{
 		l, _, _ := b.saver(`bash -c 'trap "echo saved; exit 4" USR1; echo $$ >$DIR/fifo; while test -d $DIR; do sleep 0.02; done'; exit $?`, "echo second")
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", patience)
 		b.announced(l.UniID, state.WhyResize)
-		b.expect(b.end(l.UniID), outcome{Exit: 4, Why: state.WhyResize})
+		b.expect(b.end(l.UniID), outcome{Exit: 4, Why: state.WhyResize, Aside: true})
 		b.logged(l, "saved\n")
 	}},
 	{"a handler that exits with 0", func(b *bench) {

@@ -34,7 +34,7 @@ func (a *attempt) requestSave(m *wire.Message) {
 		a.send(&wire.Message{Op: wire.Declined, UniID: a.UniID, Why: no})
 		return
 	}
-	a.rec.Save = host.Boottime() + m.Wait
+	a.rec.Save, a.rec.Aside = host.Boottime()+m.Wait, !slices.Contains(catching, a.leader)
 	a.recordReason(m.Why)
 	a.announce(m.Why)
 	a.signalSave(catching, sig)

@@ -258,8 +258,8 @@ func (c *Core) apply(file int, f state.Fact) {
 
 // giveUp ends the wait when the first job waiting for a GPU has waited long enough while
 // no job of this run held one: for max_wait or, with --no-wait, until all GPUs have
-// been read once since then. --no-wait lets a hand-over finish first; max_wait keeps
-// counting during one, since the driver may fail in the middle of it.
+// been read once since then. --no-wait lets a hand-over finish first if it may let a job start;
+// max_wait keeps counting during one, since the driver may fail in the middle of it.
 func (c *Core) giveUp() {
 	w, now := &c.waiter, c.now.Boot
 	c.closeHandOvers(func(h *handOver) bool { return now-h.began >= handOverFor }) // its memory did not come back in time
@@ -272,7 +272,7 @@ func (c *Core) giveUp() {
 		c.gaveUp = true
 		return
 	}
-	if w.id < 0 || c.live.onGPUs+len(c.moves) > 0 || c.opts.NoWait && c.inHandOver("") {
+	if w.id < 0 || c.live.onGPUs+len(c.moves) > 0 || c.opts.NoWait && len(c.passing()) > 0 {
 		w.alone = 0
 		return
 	}

@@ -157,10 +157,9 @@ func (Dialect) List(user string) (q cluster.Query[[]cluster.Row]) {
 
 func readRows(stdout string) ([]cluster.Row, error) {
 	var rows []cluster.Row
-	for line := range strings.Lines(stdout) {
-		line = strings.TrimSuffix(line, "\n")
-		f := strings.SplitN(strings.TrimSuffix(line, separator), separator, 14)
-		if len(f) != 14 {
+	for line := range strings.SplitSeq(stdout, separator+"\n") { // a name may contain a line break
+		f := strings.SplitN(line, separator, 14)
+		if len(f) != 14 || strings.Contains(f[0], "\n") {
 			if strings.TrimSpace(line) == "" {
 				continue
 			}

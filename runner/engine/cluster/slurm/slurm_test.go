@@ -57,14 +57,16 @@ func TestRowsOfRealSqueue(t *testing.T) {
 }
 
 func TestRowsHaveTasksAndGPUs(t *testing.T) {
-	rows, err := readRows("12|N/A|PENDING|Priority||N/A|0|N/A|1|gres:gpu:1|2|N/A|gpu|gr-a|b-12345678|\n" +
+	rows, err := readRows("12|N/A|PENDING|Priority||N/A|0|N/A|1|gres:gpu:1|2|N/A|gpu|gr-a\n|b-12345678|\n" +
 		"13|0-3:2|RUNNING|None|n1|2026-11-22T11:40:12|0|gres:gpu:a100:2|3|N/A|3|N/A|gpu|x|\n14|N/A|PENDING|None||N/A|0|N/A|1|N/A|1|gres:gpu:5|gpu|y|\n")
-	if err != nil || len(rows) != 4 || !rows[0].Rest || rows[0].Name != "gr-a|b-12345678" || rows[2].First != 2 ||
+	if err != nil || len(rows) != 4 || !rows[0].Rest || rows[0].Name != "gr-a\n|b-12345678" || rows[2].First != 2 ||
 		rows[0].GPUs != 2 || rows[1].GPUs != 6 || rows[3].GPUs != 5 {
 		t.Errorf("got %+v, %v", rows, err)
 	}
-	if _, err := readRows("slurm_load_jobs error: Unable to contact slurm controller\n"); err == nil {
-		t.Error("an error message was parsed as a list")
+	for _, more := range []string{"", "12|N/A|PENDING|Priority||N/A|0|N/A|1|N/A|1|N/A|gpu|x|\n"} {
+		if _, err := readRows("slurm_load_jobs error: Unable to contact slurm controller\n" + more); err == nil {
+			t.Error("an error message was parsed as a list")
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"gpurun/gpu/probe"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
+	"gpurun/state/host"
 )
 
 // A nodeUsage is the outer process's readings of its task's GPUs.
@@ -178,8 +179,20 @@ func (g nodeUsage) smallestMemory() (least gpu.Bytes) {
 	return least
 }
 
+// packEnv returns the content of envFile, from which sharedEnv reads the environment.
+func packEnv(env []string) ([]byte, error) {
+	env = slices.Clone(env)
+	for i := range env {
+		env[i] = host.Legible(env[i])
+	}
+	return json.Marshal(env)
+}
+
 // sharedEnv returns the environment that gpurun was started in.
 func sharedEnv(submission string) (env []string) {
 	_ = json.Unmarshal([]byte(readText(filepath.Join(submission, envFile))), &env)
+	for i := range env {
+		env[i] = host.Exact(env[i])
+	}
 	return env
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -156,7 +155,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	if err := os.Mkdir(s.dir, 0o755); err != nil {
 		return err
 	}
-	env, err := json.Marshal(c.Environ)
+	env, err := packEnv(c.Environ)
 	if err != nil {
 		return err
 	}

@@ -232,6 +232,10 @@ func TestJobVariablesOverrideNode(t *testing.T) {
 	if l.Commands[0] != "run 2,3 2" || len(l.Grant.UUIDs) != 2 {
 		t.Errorf("got %q, %+v", l.Commands, l.Grant)
 	}
+	named := &engine.Launch{Command: engine.Command{Commands: []string{engine.Token("ngpus")}}, Request: &engine.Request{GPUs: 2}}
+	if n.completeLaunch(named, sub, &task{UUIDs: []gpu.UUID{"GPU-a", "GPU-b"}}); named.Commands[0] != "2" {
+		t.Errorf("ngpus is %q on a node that names GPUs by UUID, want 2", named.Commands[0])
+	}
 	cpu := &engine.Launch{Request: &engine.Request{}}
 	n.completeLaunch(cpu, sub, &task{})
 	if got := engine.Variable(cpu.Env, "CUDA_VISIBLE_DEVICES"); got != "-1" {

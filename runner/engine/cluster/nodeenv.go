@@ -70,7 +70,7 @@ func (n *node) completeLaunch(l *engine.Launch, submission string, t *task) {
 	list := engine.Variable(theirs, "CUDA_VISIBLE_DEVICES")
 	first, _, _ := strings.Cut(list, ",")
 	replace := strings.NewReplacer(
-		engine.Token("gpu_list"), list, engine.Token("gpu"), first, engine.Token("ngpus"), strconv.Itoa(len(t.GPUs)), engine.Token("port"), freePort(),
+		engine.Token("gpu_list"), list, engine.Token("gpu"), first, engine.Token("ngpus"), strconv.Itoa(max(len(t.GPUs), len(t.UUIDs))), engine.Token("port"), freePort(),
 	)
 	own := slices.Clone(l.Env)
 	for i := range own {

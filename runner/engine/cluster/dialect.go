@@ -156,6 +156,7 @@ type Row struct {
 	Node      string
 	Throttle  int    // throttle of the job; 0 if unknown
 	Mixed     bool   // its tasks wait for different reasons; for example, some are held
+	Unheld    string // if Mixed: the reasons of tasks that are not held
 	GPUs      int    // per task
 	Raw       int    // wait status, once it is over
 	Word      string // the cluster's own word for State

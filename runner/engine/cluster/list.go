@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -88,6 +89,9 @@ func (c *Cluster) updateEntry(e *entry, asked bool) {
 	case there:
 		if r.Never && r.Reason == "" {
 			r.Reason = e.row.Reason // Past returned it
+		}
+		if r.Mixed && !e.held && bytes.IndexByte(e.submit.marks, heldMark) >= 0 {
+			r.Reason = r.Unheld // this run holds other tasks of its array
 		}
 		e.missed = 0
 		e.applyRow(r)

@@ -366,3 +366,16 @@ func TestUnrecordedWithdrawalCounts(t *testing.T) {
 		}
 	}
 }
+
+// A cluster lists one reason for all waiting tasks of an array. While the run holds some of them, the
+// others do not count as held.
+func TestReasonOfTasksBesideHeldOnes(t *testing.T) {
+	for marks, want := range map[string]string{"h ": "Resources", "  ": "Resources,Held"} {
+		s := &submit{job: "7", marks: []byte(marks), rows: []Row{{Last: 1, State: Pending, Mixed: true, Reason: "Resources,Held", Unheld: "Resources"}}}
+		e := &entry{submit: s, n: 1}
+		c := &Cluster{dialect: plain{}, out: engine.NewMailbox[engine.Event]()}
+		if c.updateEntry(e, true); e.shown.Reason != want {
+			t.Errorf("marks %q: waits for %q, want %q", marks, e.shown.Reason, want)
+		}
+	}
+}

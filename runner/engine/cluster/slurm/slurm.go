@@ -176,9 +176,11 @@ func readRows(stdout string) ([]cluster.Row, error) {
 		if r.State == cluster.Pending {
 			r.Expected, _ = time.ParseInLocation(timeLayout, f[5], time.Local) // N/A if unknown
 		}
-		if r.Reason == "None" || r.Reason == "JobArrayTaskLimit" { // caused by gpurun itself
-			r.Reason = ""
+		if r.Mixed {
+			unheld := slices.DeleteFunc(strings.Split(r.Reason, ","), func(reason string) bool { return strings.HasPrefix(reason, "JobHeld") })
+			r.Unheld = foreign(strings.Join(unheld, ","))
 		}
+		r.Reason = foreign(r.Reason)
 		if f[1] == "N/A" {
 			r.Rest = true
 			rows = append(rows, r)
@@ -195,6 +197,14 @@ func readRows(stdout string) ([]cluster.Row, error) {
 		}
 	}
 	return rows, nil
+}
+
+// foreign returns a reason, or "" if it is none or caused by gpurun itself.
+func foreign(reason string) string {
+	if reason == "None" || reason == "JobArrayTaskLimit" {
+		return ""
+	}
+	return reason
 }
 
 // each returns the number of GPUs of a job that requests GPUs per node or per task.

@@ -48,12 +48,13 @@ func TestThrottleFromSqueue(t *testing.T) {
 		"2-9%2|PENDING|JobArrayTaskLimit":            {Throttle: 2, State: cluster.Pending},
 		"2-9%2|PENDING|JobHeldUser":                  {Throttle: 2, State: cluster.Stuck, Reason: "JobHeldUser"},
 		"2-9|PENDING|JobArrayTaskLimit,JobHeldAdmin": {State: cluster.Pending, Mixed: true, Reason: "JobArrayTaskLimit,JobHeldAdmin"},
+		"2-9|PENDING|Resources,JobHeldUser":          {State: cluster.Pending, Mixed: true, Reason: "Resources,JobHeldUser", Unheld: "Resources"},
 	} {
 		rows, err := readRows("7|" + text + "||N/A|0||||||gpu|a.jobs-1|\n")
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%q: got %+v, %v, want one row", text, rows, err)
 		}
-		if r := rows[0]; r.Throttle != want.Throttle || r.State != want.State || r.Mixed != want.Mixed || r.Reason != want.Reason {
+		if r := rows[0]; r.Throttle != want.Throttle || r.State != want.State || r.Mixed != want.Mixed || r.Reason != want.Reason || r.Unheld != want.Unheld {
 			t.Errorf("%q: got %+v, want %+v", text, r, want)
 		}
 	}

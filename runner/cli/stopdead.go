@@ -16,7 +16,7 @@ import (
 )
 
 // stopOrphans stops jobs that outlived their run: it adopts them until they have ended. It leaves other
-// jobs alone.
+// jobs alone. With --drain, it withdraws those that wait in a cluster's queue.
 func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	s, err := a.Lock([]string{ref.Real}, "")
 	if err != nil {
@@ -24,13 +24,15 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	}
 	defer s.Close()
 	open := s.History().Attempts()
-	if len(open) == 0 || c.Drain {
+	var chosen []int
+	if len(open) > 0 {
+		if chosen, err = c.chosen(open); err != nil {
+			return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
+		}
+	}
+	if len(chosen) == 0 {
 		fmt.Fprintln(a.out, ref.File+" is not running: nothing "+map[bool]string{false: "to stop", true: "starts"}[c.Drain])
 		return nil
-	}
-	chosen, err := c.chosen(open)
-	if err != nil {
-		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
 	}
 	if err := batches.NoCopy(s); err != nil {
 		return err
@@ -46,12 +48,12 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	defer a.CloseEngine(engine, kind)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	last := &orphanEnds{left: map[string]bool{}, all: cancel}
+	last := &orphanEnds{left: map[string]bool{}, began: map[string]bool{}, all: cancel, drain: c.Drain}
 	for _, i := range chosen {
 		last.left[open[i].Start.UniID] = true
 	}
 	stops := make(chan sched.StopRequested, 1)
-	stops <- sched.StopRequested{Jobs: chosen, Why: "gpurun stop"}
+	stops <- sched.StopRequested{Jobs: chosen, Drain: c.Drain, Why: "gpurun stop"}
 	res := runner.Run(ctx, runner.Config{
 		Batch: b, Core: sched.New(b, s.History(), sched.Options{Selected: make([]bool, len(b.Jobs)), Elsewhere: kind.Abilities().Places}), // without Queues, the others stay in a cluster's queue as they are
 		Ledger: s, Engine: engine, Does: kind.Abilities(), Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: runner.Now, Go: a.Go,
@@ -62,12 +64,16 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	for _, left := range []bool{false, true} {
 		var jobs []string
 		for _, i := range chosen {
-			if last.left[open[i].Start.UniID] == left {
+			if uni := open[i].Start.UniID; (last.left[uni] || last.began[uni]) == left {
 				jobs = append(jobs, open[i].Start.Job)
 			}
 		}
 		if len(jobs) > 0 {
-			fmt.Fprintln(a.out, ref.Name()+": "+changedLine(jobs, map[bool]string{false: "stopped", true: "not stopped"}[left]))
+			words := map[bool]string{false: "stopped", true: "not stopped"}
+			if c.Drain {
+				words = map[bool]string{false: "withdrawn", true: "running"}
+			}
+			fmt.Fprintln(a.out, ref.Name()+": "+changedLine(jobs, words[left]))
 		}
 	}
 	return silentFailure(ref, last.silent, "once their keeper responds, run gpurun stop again")
@@ -77,6 +83,14 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 	if len(c.Jobs) > 0 {
 		return runner.MatchJobs(c.Jobs, len(open), func(i int) string { return open[i].Start.Job })
+	}
+	if c.Drain {
+		for i, at := range open {
+			if at.Start.Engine != "" && at.Running == nil { // in a cluster's queue
+				ids = append(ids, i)
+			}
+		}
+		return ids, nil
 	}
 	for i, at := range open {
 		if c.GPU == nil || slices.Contains(at.Start.GPUs, *c.GPU) {
@@ -93,16 +107,21 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 // pointless.
 type orphanEnds struct {
 	left   map[string]bool // by uni_id
+	began  map[string]bool // with --drain: they are not to be stopped any more
+	drain  bool
 	all    func()
 	silent []string // keepers that do not answer; stop does not wait for them
 }
 
-// Fact records an end.
+// Fact records an end, or a start.
 func (l *orphanEnds) Fact(_ int, f state.Fact) {
-	if f.Kind != state.KindEnd {
+	began := l.drain && f.Kind == state.KindRunning && l.left[f.UniID]
+	if f.Kind != state.KindEnd && !began {
 		return
 	}
-	delete(l.left, f.UniID)
+	if delete(l.left, f.UniID); began {
+		l.began[f.UniID] = true
+	}
 	if len(l.left) == 0 {
 		l.all()
 	}

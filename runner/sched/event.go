@@ -153,7 +153,7 @@ type StateFailed struct{ Err string }
 type StopRequested struct {
 	Jobs  []int  // cancel these; no retry in this run, but they run next time
 	GPU   *int   // or end and requeue the attempts on the GPU with this index, without spending a retry, and avoid the GPU from then on
-	Drain bool   // or start no more jobs
+	Drain bool   // or start no more jobs, and withdraw these from a cluster's queue
 	All   bool   // or stop the whole run: interrupted
 	Kill  bool   // with All: SIGKILL immediately
 	Why   string // for display: "Ctrl-C", "SIGTERM", "gpurun stop"

@@ -306,6 +306,11 @@ func (ev StopRequested) on(c *Core) {
 	case ev.Drain:
 		c.drain(ev.Why)
 		c.drain("drained")
+		for _, a := range c.live.all {
+			if slices.Contains(ev.Jobs, int(a.job)) {
+				c.do(End{UniID: a.uniID, Why: state.WhyInterrupted, Unbegun: true})
+			}
+		}
 	case ev.GPU != nil:
 		c.vacateGPU(*ev.GPU)
 	default:

@@ -20,7 +20,8 @@ import (
 	"gpurun/state/host"
 )
 
-// Limits of a result file: how many bytes are read, and how many its metrics may take in the ledger.
+// Limits of a result file: how many bytes at its end are read, and how many its metrics may take in
+// the ledger.
 const (
 	maxResult  = 16 << 20
 	maxMetrics = 32 << 10
@@ -40,18 +41,14 @@ type JobResult struct {
 // replace earlier ones. error_type is not a metric if jobs may report its value. Objects with a
 // step are points of curves; Result also writes them to the file curve, one per line, unless curve
 // is "". If the metrics do not fit in the ledger, it copies the file to keep, and MetricsFile is
-// the only metric. A missing or empty file is not an error. If there is an error, Result still
-// returns what it could read.
+// the only metric. It also keeps a file of which it has read only the end. A missing or empty file
+// is not an error. If there is an error, Result still returns what it could read.
 func Result(path, keep, curve string) (left JobResult, err error) {
-	data, err := readResult(path)
-	if errors.Is(err, errTooLong) {
-		left.Metrics, err = kept(path, keep)
-		return left, err
-	}
+	data, long, err := readResult(path)
 	if err != nil {
 		return left, fmt.Errorf("result file: %w", err)
 	}
-	if len(data) == 0 {
+	if len(data) == 0 && !long {
 		return left, nil
 	}
 	metrics, points, err := merge(data)
@@ -62,15 +59,20 @@ func Result(path, keep, curve string) (left JobResult, err error) {
 		left.ErrorType = kind
 		delete(metrics, "error_type")
 	}
-	if len(metrics) == 0 {
+	if len(metrics) == 0 && !long {
 		return left, err
 	}
-	if text, e := json.Marshal(metrics); e != nil || len(text) > maxMetrics || !readable(text) {
-		var e error
-		metrics, e = kept(path, keep)
-		err = errors.Join(err, e)
-	}
 	left.Metrics = metrics
+	text, e := json.Marshal(metrics)
+	fits := len(metrics) > 0 && e == nil && len(text) <= maxMetrics && readable(text)
+	if fits && !long {
+		return left, err
+	}
+	file, e := kept(path, keep)
+	if !fits {
+		left.Metrics = file
+	}
+	err = errors.Join(err, e)
 	return left, err
 }
 
@@ -82,7 +84,7 @@ func readable(metrics []byte) bool {
 
 // Kept reads the metrics from the file that MetricsFile names.
 func Kept(path string) (map[string]any, error) {
-	data, err := readResult(path)
+	data, _, err := readResult(path)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func Kept(path string) (map[string]any, error) {
 
 // ResultPoints returns the points that an attempt has reported so far, one per line.
 func ResultPoints(path string) ([]byte, error) {
-	data, err := readResult(path)
+	data, _, err := readResult(path)
 	_, points, _ := merge(data) // use the objects before an invalid one
 	return points, err
 }
@@ -109,21 +111,27 @@ func writeCurve(path string, points []byte) error {
 	return nil
 }
 
-var errTooLong = errors.New("too long")
-
-func readResult(path string) ([]byte, error) {
+// readResult reads a result file. Of a long one, it reads the end, where the last values are, from the
+// first line that starts an object.
+func readResult(path string) (data []byte, long bool, err error) {
 	f, info, err := host.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
-	if info.Size() > maxResult {
-		return nil, errTooLong
+	from := max(0, info.Size()-maxResult)
+	data, err = io.ReadAll(io.NewSectionReader(f, from, maxResult))
+	if from == 0 {
+		return data, false, err
 	}
-	return io.ReadAll(io.LimitReader(f, maxResult))
+	i := bytes.Index(data, []byte("\n{"))
+	if i < 0 {
+		i = len(data)
+	}
+	return data[i:], true, err
 }
 
 // merge reads objects up to the first invalid one, which may be incomplete because the job was
@@ -158,10 +166,10 @@ func merge(data []byte) (all map[string]any, points []byte, err error) {
 	}
 }
 
-// kept copies a result file whose metrics do not fit in the ledger to the path keep.
+// kept copies a result file that does not fit in the ledger to the path keep.
 func kept(path, keep string) (map[string]any, error) {
 	if err := copyFile(path, keep); err != nil {
-		return nil, fmt.Errorf("metrics do not fit in the ledger, and saving them elsewhere failed: %w", err)
+		return nil, fmt.Errorf("cannot keep the result file: %w", err)
 	}
 	return map[string]any{MetricsFile: keep}, nil
 }

@@ -95,6 +95,29 @@ func TestResultThatTheLedgerCannotHoldIsKeptInFile(t *testing.T) {
 	}
 }
 
+// Of a long file, the last values and points count.
+func TestLongResultIsReadFromItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	point := "{\"step\": 1, \"loss\": 0.5}\n"
+	text := strings.Repeat(point, maxResult/len(point)) + strings.Repeat("{\"step\": 2, \"loss\": 0.25}\n", 10) + `{"test": 0.75}`
+	path, keep, curve := write(t, filepath.Join(dir, "result"), text), filepath.Join(dir, "kept"), filepath.Join(dir, "curve")
+	left, err := Result(path, keep, curve)
+	want := map[string]any{"step": json.Number("2"), "loss": json.Number("0.25"), "test": json.Number("0.75")}
+	if err != nil || !reflect.DeepEqual(left.Metrics, want) {
+		t.Errorf("got %v, %v; want %v", left.Metrics, err, want)
+	}
+	if all, err := Kept(keep); err != nil || !reflect.DeepEqual(all, want) {
+		t.Errorf("kept %v, %v; want %v", all, err, want)
+	}
+	if fi, err := os.Stat(keep); err != nil || fi.Size() != int64(len(text)) {
+		t.Errorf("kept %v, %v; want %d bytes", fi, err, len(text))
+	}
+	points, err := os.ReadFile(curve)
+	if want := strings.Repeat("{\"step\":2,\"loss\":0.25}\n", 10); err != nil || !strings.HasPrefix(string(points), "{\"step\":1,") || !strings.HasSuffix(string(points), want) {
+		t.Errorf("got %d bytes of points, %v", len(points), err)
+	}
+}
+
 func TestResultPointsAreOnePerLine(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "result"), `{"step": 1, "loss": 0.5}

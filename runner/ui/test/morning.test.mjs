@@ -251,6 +251,8 @@ test('a log opens at its end, the server searches it, and links point to lines',
   await again.page.evaluate(() => getSelection().collapse([...document.querySelectorAll('.logs pre')].flatMap((p) => [...p.childNodes]).find((n) => n.nodeType === 3 && n.textContent.includes('5\n6\n')), 12));
   await again.page.evaluate(() => document.querySelector('.logs mark').parentElement.click());
   await again.page.waitForFunction((l) => location.hash !== l && /^\d+\n$/.test(document.querySelector('.logs mark')?.textContent), {}, link);
+  await again.page.evaluate(() => { location.hash = location.hash.replace(/attempt=[^&]*/, 'attempt=another'); location.reload(); }); // as if the line were another log's
+  await again.page.waitForFunction(() => document.querySelector('.logs .trace')?.textContent.includes('ValueError: end') && !document.querySelector('.logs mark'));
   assert.deepEqual([...faults, ...again.faults], []);
   await again.page.close();
   await page.close();

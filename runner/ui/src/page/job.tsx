@@ -89,8 +89,8 @@ function Attempts({ attempts, shown }: { attempts: AttemptRow[]; shown?: Attempt
       <div class="scroll"><table class="data folds" role="table">
         <thead role="rowgroup"><tr role="row">{['#', 'State', 'Started', 'Lasted', 'GPU', 'Memory', 'Why it ended'].map((h, i) => <th role="columnheader" class={[0, 3, 5].includes(i) ? 'num' : ''}>{h}</th>)}</tr></thead>
         <tbody role="rowgroup">{attempts.map((a) => (
-          <tr key={a.uni_id} role="row" class={a === shown ? 'at' : ''} onClick={() => setQuery({ attempt: a.uni_id! })}>
-            <td role="cell" data-head="#" class="num"><a href={location.hash} aria-current={a === shown ? 'true' : undefined} aria-label={`Attempt ${position(attempts, a)}`} onClick={(e) => { e.preventDefault(); setQuery({ attempt: a.uni_id! }); }}>{position(attempts, a)}</a></td>
+          <tr key={a.uni_id} role="row" class={a === shown ? 'at' : ''} onClick={() => setQuery({ attempt: a.uni_id!, line: '' })}>
+            <td role="cell" data-head="#" class="num"><a href={location.hash} aria-current={a === shown ? 'true' : undefined} aria-label={`Attempt ${position(attempts, a)}`} onClick={(e) => { e.preventDefault(); setQuery({ attempt: a.uni_id!, line: '' }); }}>{position(attempts, a)}</a></td>
             <td role="cell" data-head="State"><State state={a.state} /></td>
             <td role="cell" data-head="Started" class="nowrap" title={stamp(a.started)}>{time(a.started)}</td>
             <td role="cell" data-head="Lasted" class="num">{a.ended ? duration(a.seconds) : <Lasted from={a.started} />}</td>

@@ -12,10 +12,14 @@ import { lineAt, most, sum, Tail } from './tail';
 
 const piece = 128 * 1024; // bytes to read at first, and for each "earlier"
 
-const inURL = () => { const at = new URLSearchParams(location.hash.split('?')[1]).get('line'); return at == null ? null : Number(at); };
+// The line in the URL, unless it belongs to another attempt's log.
+const inURL = (uniID: string) => {
+  const query = new URLSearchParams(location.hash.split('?')[1]), at = query.get('line');
+  return at == null || (query.get('attempt') ?? uniID) !== uniID ? null : Number(at);
+};
 
 export function LogView({ batch, uniID, name, over }: { batch: string; uniID: string; name: string; over: boolean }) {
-  const [at, go] = useState<number | null>(inURL); // first byte of the line that a search or a link points to
+  const [at, go] = useState<number | null>(() => inURL(uniID)); // first byte of the line that a search or a link points to
   const [begin, setBegin] = useState(at);
   const [sought, setSought] = useState(''), [matches, setMatches] = useState<Matches | null>(null);
   const [tail, setTail] = useState(() => new Tail());
@@ -73,7 +77,7 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
   const lead = (line: number) => {
     go(line);
     setFollow(false);
-    setQuery({ line: String(line) });
+    setQuery({ line: String(line), attempt: uniID });
     if (line < tail.from || line >= tail.from + tail.size) setBegin(line);
   };
   const search = async (e: Event) => {

@@ -15,6 +15,7 @@ test('numbers and times are formatted as in the terminal', async () => {
   assert.deepEqual([8, 185, 7620, 356400, null, -1].map(f.duration), ['8s', '3m05s', '2h07m', '4d03h', '', '0s']);
   assert.deepEqual([37 * 2 ** 30, 1.5 * 2 ** 30, 512 * 2 ** 20, 0, null].map(f.bytes), ['37 GiB', '1.5 GiB', '512 MiB', '0 B', '?']);
   assert.equal(f.ranges([3, 0, 1, 2, 7]), '0-3,7');
+  assert.deepEqual(f.flat({ loss: 1, test: { acc: 0.9, top: { 5: [1, 2] } }, none: null }), { loss: 1, 'test.acc': 0.9, 'test.top.5': [1, 2], none: null });
   assert.deepEqual([0.925, 12.3, 1.25e-7, 60, null, 'x'].map(f.measured), ['0.9250', '12.30', '1.250e-7', '60', '', 'x']);
 });
 

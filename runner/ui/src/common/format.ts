@@ -63,6 +63,13 @@ export function measured(v: unknown): string {
   return size >= 1e-3 && size < 1e4 ? v.toPrecision(4) : v.toExponential(3).replace('e+', 'e');
 }
 
+/** Metrics by name: nested ones have names like test.acc. */
+export function flat(metrics: Record<string, unknown>): Record<string, unknown> {
+  const nested = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null && !Array.isArray(v);
+  if (!Object.values(metrics).some(nested)) return metrics;
+  return Object.fromEntries(Object.entries(metrics).flatMap(([k, v]) => (nested(v) ? Object.entries(flat(v)).map(([n, x]) => [`${k}.${n}`, x]) : [[k, v]])));
+}
+
 /** The last element of a path. */
 export const base = (path: string) => path.slice(path.lastIndexOf('/') + 1) || path;
 

@@ -1,6 +1,6 @@
 // A job's page: its command, why it is in its state, its attempts, and the log of one of them.
 import { useMemo } from 'preact/hooks';
-import { base, bytes, clean, count, duration, measured, ranges, stamp, time } from '../common/format';
+import { base, bytes, clean, count, duration, flat, measured, ranges, stamp, time } from '../common/format';
 import { Chart } from '../common/chart';
 import { State } from '../common/states';
 import { Verbs, verbsFor } from './control';
@@ -127,7 +127,7 @@ function Facts({ batch, job }: { batch: BatchStore; job: Because }) {
           {job.priority !== 0 && <><dt>Priority</dt><dd>{job.priority}</dd></>}
           {job.queue && <><dt>Queue</dt><dd><Text of={job.queue} /></dd></>}
           {job.tags.length > 0 && <><dt>Tags</dt><dd><Text of={job.tags.join(', ')} /></dd></>}
-          {job.metrics && Object.entries(job.metrics).map(([k, v]) => <><dt><Text of={k} /></dt><dd>{measured(v)}</dd></>)}
+          {job.metrics && Object.entries(flat(job.metrics)).map(([k, v]) => <><dt><Text of={k} /></dt><dd>{measured(v)}</dd></>)}
           <dt>Defined in</dt><dd><Text of={base(job.file)} />{job.line != null && `, line ${job.line}`}</dd>
         </dl>
         {job.commands.map((c) => <pre class="log command" tabIndex={0} role="region" aria-label="Command"><Text of={c.trimEnd()} /></pre>)}

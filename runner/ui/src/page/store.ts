@@ -1,6 +1,7 @@
 // The page's data: the host and its batches, or one batch with all its jobs. One stream of
 // events keeps it current. Only one is open at a time, because a browser allows six
 // connections to a server across all tabs.
+import { flat } from '../common/format';
 import { distrust, get, open, Refused, unknownToken } from './api';
 import { follow } from './events';
 import { changed, setNow } from './live';
@@ -136,6 +137,7 @@ export class BatchStore {
   }
 
   private put(row: JobRow) {
+    if (row.metrics) row.metrics = flat(row.metrics);
     this.jobs[row.index] = row;
     this.byID.set(row.id, row);
     if (this.byName.get(row.name)?.id === row.id) this.byName.set(row.name, row);
@@ -153,7 +155,10 @@ export class BatchStore {
       alive();
       version ||= doc.version;
       total = doc.total;
-      for (const row of doc.jobs) jobs[row.index] = row;
+      for (const row of doc.jobs) {
+        if (row.metrics) row.metrics = flat(row.metrics);
+        jobs[row.index] = row;
+      }
     }
     this.jobs = jobs;
     this.byID = new Map(jobs.map((j) => [j.id, j]));

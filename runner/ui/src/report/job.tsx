@@ -1,7 +1,7 @@
 // A job's details: its attempts and its provenance.
 import { useEffect, useRef } from 'preact/hooks';
 import { gpuWords, queueWords } from '../common/attempts';
-import { base, bytes, clean, duration, measured, stamp, until } from '../common/format';
+import { base, bytes, clean, duration, flat, measured, stamp, until } from '../common/format';
 import { handedOver, State } from '../common/states';
 import type { Attempt, ReportJob as Job, Report } from '../common/types';
 
@@ -23,7 +23,7 @@ export function JobDialog({ r, at, open, close }: { r: Report; at: number; open:
         {j.cause && <p class="line">{clean(j.cause.text)} <span class="muted mono">{j.cause.code}</span></p>}
         {j.wait && <p class="line">waits: {clean(j.wait.text)}</p>}
         <Attempts j={j} />
-        {j.metrics && Object.keys(j.metrics).length > 0 && <Pairs title="Measured" of={j.metrics} />}
+        {j.metrics && Object.keys(j.metrics).length > 0 && <Pairs title="Measured" of={flat(j.metrics)} />}
         <h3>Provenance</h3>
         <dl class="facts">
           <dt>Defined in</dt><dd class="mono">{base(j.file)}{j.line && `:${j.line}`}</dd>

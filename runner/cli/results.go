@@ -95,21 +95,13 @@ func (c *resultsCmd) watch(a *app, groups [][]string) error {
 				changed = at
 			}
 		}
-		if changed.After(last) || last.IsZero() {
+		if first := last.IsZero(); first || changed.After(last) {
 			last = changed
-			var text string
-			for _, group := range groups {
-				part, err := c.table(a, group)
-				var none *results.Refusal
-				switch early := alive && errors.As(err, &none) && none.Empty; {
-				case early && c.Format == "text":
-					part = none.Text + " yet\n"
-				case err != nil && !early:
-					return err
-				}
-				text += part
+			text, err := c.tables(a, groups, alive)
+			if err != nil && (first || !alive) { // otherwise, a job file is being edited
+				return err
 			}
-			if text != "" {
+			if err == nil && text != "" {
 				if err := screen.Draw(strings.Split(strings.TrimSuffix(text, "\n"), "\n")); err != nil {
 					return nil // the reader has closed the output
 				}
@@ -124,6 +116,22 @@ func (c *resultsCmd) watch(a *app, groups [][]string) error {
 		case <-time.After(2 * time.Second):
 		}
 	}
+}
+
+// tables returns the tables of several batches. While a run is alive, a table may still be empty.
+func (c *resultsCmd) tables(a *app, groups [][]string, alive bool) (text string, err error) {
+	for _, group := range groups {
+		part, err := c.table(a, group)
+		var none *results.Refusal
+		switch early := alive && errors.As(err, &none) && none.Empty; {
+		case early && c.Format == "text":
+			part = none.Text + " yet\n"
+		case err != nil && !early:
+			return "", err
+		}
+		text += part
+	}
+	return text, nil
 }
 
 // table returns the results of some job files in the requested format.

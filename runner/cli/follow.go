@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"al.essio.dev/pkg/shellescape"
@@ -15,6 +14,7 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
+	"gpurun/runner/engine/procs"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/schema"
@@ -28,7 +28,7 @@ type follower struct {
 	out    io.Writer
 	job    string
 	l      jobLog      // the attempt whose log is shown; no uni_id before the first
-	pid    int         // of the attempt's process; 0 if unknown
+	leader procs.ID    // the attempt's process; the zero ID if unknown
 	file   *os.File    // the attempt's log; nil before the first
 	waited state.Phase // state for which a message was last printed
 	phase  state.Phase // the job's phase in the run's last answer; "" if unknown
@@ -60,7 +60,7 @@ func (c *logCmd) follow(a *app, ref *batches.Ref, logs []jobLog, none error) err
 	defer func() { f.file.Close() }()
 	if len(logs) == 1 {
 		if at := ref.History.Open[logs[0].uniID]; at != nil && at.Running != nil {
-			f.pid = at.Running.PID
+			f.leader = procs.ID{PID: at.Running.PID, Start: at.Running.PIDStart}
 		}
 		if err := f.switchTo(logs[0]); err != nil {
 			return err
@@ -119,8 +119,7 @@ func (a *app) poll(every time.Duration, f func() (over bool, err error)) error {
 func (f *follower) ask() (now jobLog, over bool) {
 	rep, err := f.ref.Ask(control.Request{Op: control.OpStatus, File: f.only, Jobs: []string{f.job}})
 	if err != nil {
-		alive := f.pid > 0 && syscall.Kill(f.pid, 0) != syscall.ESRCH
-		return jobLog{}, errors.Is(err, control.ErrNoRun) && !alive
+		return jobLog{}, errors.Is(err, control.ErrNoRun) && !procs.Alive(f.leader)
 	}
 	if len(rep.Jobs) == 0 { // no longer in the batch
 		return jobLog{}, !slices.ContainsFunc(rep.Status.Jobs, f.shows)
@@ -130,7 +129,10 @@ func (f *follower) ask() (now jobLog, over bool) {
 	f.printWait(j, rep.Status.Now)
 	switch a := j.Attempt; {
 	case j.State == state.Running && a != nil && a.UniID != nil:
-		f.pid = schema.Value(a.PID)
+		if pid := schema.Value(a.PID); pid != f.leader.PID {
+			p, _ := procs.One(pid)
+			f.leader = procs.ID{PID: pid, Start: p.Start}
+		}
 		return jobLog{job: j.Name, uniID: *a.UniID, path: schema.Value(a.Log).Path, attempt: a.N, open: true}, false
 	case j.State == state.Waiting && f.l.attempt < j.Attempts:
 		return f.newest(), false // the attempt failed between two polls

@@ -21,6 +21,7 @@ type Stat struct {
 	Start   uint64 // in clock ticks after boot; with the PID, it identifies a process
 	Flags   uint64 // PF_*
 	CPU     uint64 // clock ticks, including those of children it has waited for
+	CodeEnd uint64 // the address where its program's code ends; below 2 during an exec, or if hidden
 	EnvEnd  uint64 // 0 during an exec, or if hidden
 }
 
@@ -59,7 +60,7 @@ func ParseStat(line []byte) (s Stat, ok bool) {
 		s.CPU += number(ticks)
 	}
 	if len(f) > 48 {
-		s.EnvEnd = number(f[48])
+		s.CodeEnd, s.EnvEnd = number(f[24]), number(f[48])
 	}
 	return s, s.PID > 0
 }

@@ -7,7 +7,7 @@ import (
 
 func TestParseStatOfOddCommandNames(t *testing.T) {
 	s, ok := StatOf(os.Getpid())
-	if !ok || s.PID != os.Getpid() || s.Parent != os.Getppid() || s.Start == 0 || s.EnvEnd == 0 || s.Over() {
+	if !ok || s.PID != os.Getpid() || s.Parent != os.Getppid() || s.Start == 0 || s.CodeEnd < 2 || s.EnvEnd == 0 || s.Over() {
 		t.Errorf("this process: %+v, %v", s, ok)
 	}
 	const head = "7 (a) (b) S 3 7 2 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 "

@@ -32,10 +32,12 @@ type Ending struct {
 }
 
 // A notice is a signal sent to a process and the program it was running then. A child that
-// received it between fork and exec, with its parent's handler, has lost it.
+// received it between fork and exec, with its parent's handler, has lost it. The program is
+// identified by its place in memory: it may change its command line, and reading that waits for a
+// process that hangs in the kernel.
 type notice struct {
-	sig     unix.Signal
-	cmdline string
+	sig             unix.Signal
+	codeEnd, envEnd uint64
 }
 
 // On reports whether the ending has begun.
@@ -95,7 +97,8 @@ func (e *Ending) Signal(ids []ID, first ID) {
 		e.first = nextTick()
 	}
 	for _, id := range ids {
-		n := notice{sig, Cmdline(id.PID)}
+		s, _ := host.StatOf(id.PID)
+		n := notice{sig, s.CodeEnd, s.EnvEnd}
 		if had, ok := e.sent[id]; had == n || sig == unix.SIGTERM && !ok && id.Start >= e.first && e.handled(id.PID) {
 			continue
 		}

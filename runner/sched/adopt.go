@@ -212,6 +212,7 @@ func (ev Reloaded) on(c *Core) {
 	maps.DeleteFunc(c.evidence, func(id int, _ Evidence) bool { return again[id] })
 	maps.Copy(c.evidence, ev.Evidence)
 	c.judgeAgain(again)
+	c.rerunAfterNeeds()
 	c.pauseAgain(paused)
 	c.matchAttempts()
 	c.initPruning()
@@ -327,6 +328,30 @@ func (c *Core) judgeAgain(again []bool) {
 			c.set(id, upToDate)
 		}
 		j.attempt, j.failures, j.quit = 0, 0, false
+	}
+}
+
+// rerunAfterNeeds makes jobs that succeeded in this run wait for their start again if their needs have
+// changed, or run again: a table of all results, for example, after jobs were added.
+func (c *Core) rerunAfterNeeds() {
+	f := verdictPass{c: c}
+	for _, id := range c.graph.order {
+		j := &c.jobs[id]
+		if j.phase != succeeded || j.gone || len(c.b.Jobs[id].Needs) == 0 {
+			continue
+		}
+		rec := c.last(id)
+		if rec == nil || rec.By != "" {
+			continue
+		}
+		need := slices.IndexFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase != unselected && !c.jobs[n].phase.over() })
+		if need >= 0 {
+			need = int(c.b.Jobs[id].Needs[need])
+		}
+		if why := f.fromNeeds(id, rec, int32(need)); why.text != "" {
+			c.set(id, pending)
+			j.fate, j.reason, j.attempt, j.failures = runs, why, 0, 0
+		}
 	}
 }
 

@@ -121,6 +121,7 @@ func (ev RetryRequested) on(c *Core) {
 			c.reopen(id)
 		}
 	}
+	c.rerunAfterNeeds()
 	c.recount()
 }
 

@@ -282,7 +282,7 @@ func (l *loop) keeps(op string, id int) string {
 		return Already[op]
 	case op == control.OpStop && p.Ended():
 		return "already ended"
-	case op == control.OpDone && (p == state.Succeeded || p == state.UpToDate):
+	case op == control.OpDone && (p == state.Succeeded || p == state.UpToDate) && (r == nil || !r.Forgotten):
 		return Already[op]
 	case op != control.OpStop && (p == state.Running || p == state.Queued):
 		return StillRuns

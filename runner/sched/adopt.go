@@ -368,7 +368,8 @@ func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 	for i := range c.jobs {
 		id, j := int32(i), &c.jobs[i]
 		f, given := facts[i]
-		if !given || j.own > 0 || j.phase == succeeded || j.phase == upToDate {
+		r := c.last(id)
+		if !given || j.own > 0 || (j.phase == succeeded || j.phase == upToDate) && (r == nil || !r.Forgotten) {
 			continue
 		}
 		c.record(c.file(id), id, f)

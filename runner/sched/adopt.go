@@ -247,7 +247,7 @@ func (c *Core) updateMembership() (again []bool) {
 		case in && j.phase == unselected:
 			c.join(id)
 			again[i] = true
-		case judged:
+		case judged && !c.forgotten[id]:
 			c.set(id, pending)
 			again[i] = true
 		case j.phase == ready || j.phase == held:
@@ -341,7 +341,7 @@ func (c *Core) rerunAfterNeeds() {
 			continue
 		}
 		rec := c.last(id)
-		if rec == nil || rec.By != "" {
+		if rec == nil || rec.By != "" || rec.Forgotten {
 			continue
 		}
 		need := slices.IndexFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase != unselected && !c.jobs[n].phase.over() })
@@ -373,6 +373,7 @@ func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 			continue
 		}
 		c.record(c.file(id), id, f)
+		delete(c.forgotten, id)
 		c.reopen(id)
 		ended[i] = j.phase != unselected
 	}

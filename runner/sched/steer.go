@@ -16,6 +16,8 @@ type steering struct {
 	paused bool // nothing starts
 	pauses int  // how many jobs are paused
 
+	forgotten map[int32]bool // jobs that the user has forgotten: they run in the next run
+
 	rereading bool    // the files are being read: more jobs may join
 	limit     Limit   // last limit sent to the engine
 	at        []int32 // by job: its place in the files; nil for its ID

@@ -65,30 +65,31 @@ func (c *reportCmd) Run(a *app) error {
 	case c.Output == "-":
 		return ignorePipe(report.HTML(a.out, doc))
 	}
-	name := cmp.Or(c.Output, strings.TrimSuffix(filepath.Base(refs[0].Real), filepath.Ext(refs[0].Real))+"-report.html")
+	name, write := strings.TrimSuffix(filepath.Base(refs[0].Real), filepath.Ext(refs[0].Real))+"-report.html", disk.Replace
+	if c.Output != "" {
+		name, write = c.Output, overwrite
+	}
 	var page bytes.Buffer
 	if err := report.HTML(&page, doc); err != nil {
 		return err
 	}
-	if err := writeReport(name, page.Bytes()); err != nil {
+	if err := write(name, page.Bytes()); err != nil {
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("cannot write %s: %v", name, err), Err: err, Hint: "choose another file with -o"}
 	}
 	_, err = fmt.Fprintf(a.out, "%s (%s)\n", name, gpu.Bytes(page.Len()).Round())
 	return err
 }
 
-// writeReport replaces a file, but writes to a device or pipe: root could replace even /dev/null.
-func writeReport(name string, page []byte) error {
-	fi, err := os.Stat(name)
-	if err != nil || fi.IsDir() || fi.Mode().IsRegular() {
-		return disk.Replace(name, page)
+// overwrite replaces the content of a file that the user has named, behind any links. A device or a
+// pipe, such as /dev/stdout, stays one.
+func overwrite(name string, data []byte) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return host.Cause(os.WriteFile(name, data, 0o666))
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		return host.Cause(err)
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
 	}
-	_, err = f.Write(page)
-	return host.Cause(errors.Join(err, f.Close()))
+	return disk.Replace(name, data)
 }
 
 // maxCurved is how many jobs may have curves in a report.

@@ -1,7 +1,6 @@
 package batches
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -54,16 +53,20 @@ func (r *Reader) Reload(given map[string]string, paths ...string) (*jobspec.Batc
 // UserConfig returns the path of the user's own defaults. HOME may belong to another user, as after
 // su or sudo, so an unreadable file there is ignored.
 func UserConfig() (path, warning string) {
-	dir, err := os.UserConfigDir()
-	if err != nil {
+	home := os.Getenv("XDG_CONFIG_HOME")
+	dir := home
+	if !filepath.IsAbs(dir) { // the XDG specification says to ignore a relative path
+		home = os.Getenv("HOME")
+		dir = filepath.Join(home, ".config")
+	}
+	if home == "" {
 		return "", ""
 	}
 	path = filepath.Join(dir, "gpurun", "config.yaml")
-	_, err = os.ReadFile(path)
+	_, err := os.ReadFile(path)
 	if errors.Is(err, unix.ENOTDIR) { // HOME=/dev/null
 		return "", ""
 	}
-	home := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), os.Getenv("HOME"))
 	var st unix.Stat_t
 	if errors.Is(err, fs.ErrPermission) && (unix.Stat(home, &st) != nil || int(st.Uid) != os.Getuid()) {
 		return "", path + ": skipped because " + home + " belongs to another user"

@@ -8,7 +8,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 # NVML is loaded at run time. With all symbols bound at start, the binary would not run
 # on machines without a driver.
 LDFLAGS := -X gpurun/runner/cli.version=$(shell packaging/version.sh git)
-ifneq ($(shell $(GO) env CGO_ENABLED),0)
+ifneq ($(shell $(GO) env CGO_ENABLED 2>/dev/null),0)
 LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 FUZZTIME ?= 1s
@@ -36,8 +36,9 @@ build: $(OUT)
 
 .PHONY: $(OUT)
 $(OUT):
-	@command -v $(GO) >/dev/null || { echo 'Go is missing: https://go.dev/dl'; exit 1; }
-	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ .
+	@if command -v $(GO) >/dev/null; then $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ .; \
+	elif test -x $@; then echo 'Go is missing, so $@ stays as it was built'; \
+	else echo 'Go is missing: https://go.dev/dl'; exit 1; fi
 
 run: build
 	@if $(OUT) gpus >/dev/null 2>&1; then \

@@ -26,6 +26,7 @@ bin/gpurun version >"$tmp/out"
 grep -qF "gpurun $(packaging/version.sh git)" "$tmp/out" || fail "the version differs from git's"
 
 say 'make install, make uninstall'
+make -s install DESTDIR="$tmp/dest" PREFIX=/usr GO=no-go >"$tmp/out" 2>&1 || fail 'sudo make install, whose PATH may lack Go'
 make -s install DESTDIR="$tmp/dest" PREFIX=/usr >"$tmp/out" 2>&1 || fail 'make install'
 find "$tmp/dest" -type f | sed "s|$tmp/dest/usr/||" | sort >"$tmp/installed"
 cat >"$tmp/want" <<'FILES'

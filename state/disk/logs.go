@@ -33,7 +33,7 @@ func FreshLog(path string, own bool, began time.Time) (empty bool, err error) {
 	if !fi.Mode().IsRegular() || fi.Size() == 0 {
 		return fi.Mode().IsRegular(), nil
 	}
-	if !own && !mayKeep(path, path+".1", !fi.ModTime().Before(began)) {
+	if !own && !mayKeep(path, fi, began) {
 		return false, nil
 	}
 	if err := os.Rename(path, path+".1"); err != nil {
@@ -46,18 +46,23 @@ func FreshLog(path string, own bool, began time.Time) (empty bool, err error) {
 	return true, nil
 }
 
-// mayKeep reports whether a log may be renamed to name, and marks the log if so, unless it is not
+// mayKeep reports whether a log may be renamed to LOG.1, and marks the log if so, unless it is not
 // gpurun's.
-func mayKeep(log, name string, ours bool) bool {
-	if _, err := os.Lstat(name); err == nil {
-		_, err = unix.Lgetxattr(name, keptMark, nil)
-		if err != nil && unix.Setxattr(log, keptMark, []byte("1"), 0) == nil {
-			_ = unix.Removexattr(log, keptMark)
-			return false
+func mayKeep(log string, fi fs.FileInfo, began time.Time) bool {
+	mark := func() error { return unix.Setxattr(log, keptMark, []byte("1"), 0) }
+	if kept, err := os.Lstat(log + ".1"); err == nil {
+		if _, err := unix.Lgetxattr(log+".1", keptMark, nil); err != nil {
+			if kept.ModTime().Before(began) {
+				return false // even if the file system has no attributes
+			}
+			if mark() == nil {
+				_ = unix.Removexattr(log, keptMark)
+				return false
+			}
 		}
 	}
-	if ours {
-		_ = unix.Setxattr(log, keptMark, []byte("1"), 0)
+	if !fi.ModTime().Before(began) {
+		_ = mark()
 	}
 	return true
 }

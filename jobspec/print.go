@@ -127,7 +127,7 @@ func (p *printer) folded(f *File, jobs []Job) string {
 		for _, w := range lint.Words(line) {
 			words = append(words, fold.Word(w))
 		}
-		table[i].Run = [][]fold.Word{words}
+		table[i].Run, table[i].Text = [][]fold.Word{words}, line
 	}
 	return fold.Write(fold.Fold(table))
 }

@@ -31,6 +31,7 @@ func Words(argv []string) (words []Word) {
 // A Job is one job before folding.
 type Job struct {
 	Run                 [][]Word // commands in sequence
+	Text                string   // Run as written, which an entry with only this job keeps; "" if unknown
 	Dir                 string   // "" or "." for the job file's folder
 	Env                 []string // NAME=value; a $NAME at the end of the value is inherited
 	Log, Stdout, Stderr string
@@ -49,6 +50,7 @@ type Entry struct {
 
 	params [][]*column // sets of columns, independent of each other
 	rows   []*column   // the same columns, with a value for each job
+	text   string      // of its only job
 	run    []string
 	env    []string
 	keys   [][2]string // work_dir, log, stdout and stderr
@@ -274,7 +276,10 @@ func fold(jobs []Job, flags bool) (entries []Entry) {
 	taken := map[string]bool{}
 	for _, t := range tables {
 		e := t.entry(base(jobs[t.jobs[0]].Run[0], taken))
-		e.Keys, e.Queue = jobs[t.jobs[0]].Keys, jobs[t.jobs[0]].Queue
+		first := &jobs[t.jobs[0]]
+		if e.Keys, e.Queue = first.Keys, first.Queue; len(t.jobs) == 1 {
+			e.text = first.Text
+		}
 		entries = append(entries, e)
 	}
 	return entries

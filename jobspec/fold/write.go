@@ -70,7 +70,9 @@ func Write(entries []Entry) string {
 			line("  " + name + ": " + strconv.Quote(value))
 		}
 		line(e.Keys...)
-		if len(e.run) == 1 {
+		if e.text != "" {
+			line("run: " + source.Spell(e.text))
+		} else if len(e.run) == 1 {
 			line(command("run: ", "  ", e.run[0])...)
 		} else {
 			line("run:")

@@ -88,6 +88,7 @@ var refusals = []struct {
 	{"nvalid account", cluster.Never, "set cluster: {account: NAME}; sacctmgr show assoc user=$USER lists yours"},
 	{"nvalid qos", cluster.Never, "set cluster: {qos: NAME}; sacctmgr show assoc user=$USER format=account,qos lists yours"},
 	{"ccounting/QOS policy", cluster.Never, "request less, or set another cluster.qos, account or partition"},
+	{"nvalid node name", cluster.Never, "fix cluster.exclude; sinfo -N lists the nodes"},
 	{"nvalid feature", cluster.Never, "fix cluster.constraint; sinfo -o '%P %f' lists the features"},
 	{"nvalid generic resource", cluster.Never, "sinfo -o '%P %G' lists the GPUs"},
 	{"nvalid license", cluster.Never, "scontrol show licenses lists them"},

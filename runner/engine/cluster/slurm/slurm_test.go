@@ -116,6 +116,9 @@ func TestRefusalsOfSbatch(t *testing.T) {
 		"sbatch: error: invalid partition specified: nope\n" + failed + "Invalid partition name specified\n": {
 			Is: cluster.Never, Why: "invalid partition specified: nope; Invalid partition name specified (set cluster: {partition: NAME}; sinfo -s lists the partitions)",
 		},
+		failed + "Invalid node name specified\n": {
+			Is: cluster.Never, Why: "Invalid node name specified (fix cluster.exclude; sinfo -N lists the nodes)",
+		},
 		"sbatch: error: QOSMaxGRESPerUser\n" + failed + policy + "\n": {
 			Is: cluster.Never, Why: "QOSMaxGRESPerUser; " + policy + " (request less, or set another cluster.qos, account or partition)",
 		},

@@ -18,6 +18,7 @@ import (
 	"gpurun/gpu/claim"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/procs"
 	"gpurun/state/host"
 )
 
@@ -202,7 +203,7 @@ func StopExec(name string) (stopped int) {
 	claims, _ := r.Others(context.Background())
 	for _, c := range claims {
 		if c.UID == host.CurrentUID() && c.Job == execPrefix+name && strings.HasPrefix(c.Attempt, "exec-") {
-			stopped += endCommand(c.Attempt)
+			stopped += endCommand(c.Attempt, commandOf(&c)...)
 		}
 	}
 	for _, w := range r.Wishes() {
@@ -211,4 +212,19 @@ func StopExec(name string) (stopped int) {
 		}
 	}
 	return stopped
+}
+
+// commandOf returns the processes that an exec has started for its command; none if the exec was
+// killed.
+func commandOf(c *gpu.Claim) (roots []procs.ID) {
+	keeper, ok := procs.One(c.PID)
+	if !ok || !strings.HasPrefix(c.Attempt, fmt.Sprintf("exec-%d-", keeper.Parent)) {
+		return nil
+	}
+	for _, p := range procs.Read() {
+		if p.Parent == keeper.Parent && p.ID != keeper.ID {
+			roots = append(roots, p.ID)
+		}
+	}
+	return roots
 }

@@ -69,9 +69,10 @@ func (e *Exec) bindClaim(pid int) {
 	e.engine.Claims.Stand(e.uniID, execPrefix+e.Name, e.grant, pid)
 	if limit := e.host.TimeLimit(); limit != "" {
 		e.Say("note", "time limit for the command: "+limit)
+		root, _ := procs.One(pid)
 		e.over = make(chan struct{})
 		e.timer = time.AfterFunc(e.host.MaxTimeout, func() {
-			endCommand(e.uniID)
+			endCommand(e.uniID, root.ID)
 			close(e.over)
 		})
 	}
@@ -80,12 +81,18 @@ func (e *Exec) bindClaim(pid int) {
 // execGrace is the time from SIGTERM to SIGKILL.
 const execGrace = 10 * time.Second
 
-// endCommand ends the processes of an exec's command and returns their number.
-func endCommand(uniID string) (found int) {
+// endCommand ends the processes of an exec's command and returns their number. The roots' descendants
+// count even if their environment does not name the command, as after env -i or setproctitle.
+func endCommand(uniID string, roots ...procs.ID) (found int) {
 	var end procs.Ending
+	var census procs.Census
 	end.Begin(execGrace)
-	for ids := procs.Named(uniID); len(ids) > 0 && !end.Stuck(); ids = procs.Named(uniID) {
-		found = max(found, len(ids))
+	for !end.Stuck() {
+		ids := census.Tree(uniID, roots, time.Now())
+		if len(ids) == 0 {
+			break
+		}
+		roots, found = slices.Clone(ids), max(found, len(ids)) // their children lose them when they end
 		end.Signal(ids, procs.ID{})
 		end.Again(procs.LastLook)
 		<-end.Look()

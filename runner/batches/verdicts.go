@@ -31,7 +31,7 @@ type Judgment struct {
 // jobs have done since.
 func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judgment {
 	dir := func(i int) string { return disk.Folder(b.Files[i].Real, r.StateDir) }
-	j := Judgment{Ref: &Ref{Reader: r, File: Shown(b.Files[0].Path), Real: b.Files[0].Real, Dir: dir(0), Batch: b, History: h, run: h.LastRun(0), over: h.LastOver(0)}}
+	j := Judgment{Ref: &Ref{Reader: r, File: Shown(b.Files[0].Path), Real: b.Files[0].Real, More: b.RealPaths()[1:], Dir: dir(0), Batch: b, History: h, run: h.LastRun(0), over: h.LastOver(0)}}
 	for _, f := range b.Files {
 		if r, ok, _ := disk.Running(f.Real, r.StateDir); ok {
 			j.Ref.Alive, j.Ref.Runner, j.Ref.File = true, r, Shown(f.Path)

@@ -73,7 +73,7 @@ type Waiter struct {
 	Position   int          `json:"position"`
 	User       string       `json:"user"`
 	You        bool         `json:"you"`
-	Run        *string      `json:"run"`        // null in your row if none of your runs waits; the row then shows the position you would get
+	Run        *string      `json:"run"`        // null in your row if none of your runs waits: the position that one would have
 	Name       *string      `json:"name"`       // name of a waiting command; null for a run
 	Since      time.Time    `json:"since"`      //
 	Holds      float64      `json:"holds_gpus"` // GPUs held by the user's runs and programs

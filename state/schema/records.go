@@ -39,7 +39,7 @@ type Event struct {
 // Batches is what `gpurun ls --json` prints.
 type Batches struct {
 	Head
-	Batches []BatchRow `json:"batches"` // latest start first
+	Batches []BatchRow `json:"batches"` // latest first
 }
 
 // BatchRow is a batch of this user on this host.

@@ -92,7 +92,7 @@ type JobRow struct {
 	Progress *float64          `json:"progress"`         // fraction of its work completed, 0 to 1, according to its log
 	Steps    *int              `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Expected *float64          `json:"expected_seconds"` // how long similar jobs took
-	Used     *gpu.Bytes        `json:"used_bytes"`       // GPU memory in use now, on the GPU where it uses the most
+	Used     *gpu.Bytes        `json:"used_bytes"`       // GPU memory in use now, the highest of its GPUs
 	UniID    *string           `json:"uni_id"`           // of the last attempt, as are `gpus`, `started` and `ended`
 	GPUs     []int             `json:"gpus"`
 	Started  *time.Time        `json:"started"`

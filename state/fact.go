@@ -113,7 +113,8 @@ type Fact struct {
 	Metrics      map[string]any    `json:"metrics,omitempty"`
 	Measured     map[string]string `json:"measured,omitempty"`     // for each metric read from the log or a file: hash of the rule that found it
 	LogTo        int64             `json:"log_to_bytes,omitempty"` // offset in the log where the attempt's part ends; also 0 if unknown
-	By           string            `json:"by,omitempty"`           // "done" or "done without outputs": a user marked it as done, and nothing ran
+	By           string            `json:"by,omitempty"`           // a user's "done" or "done without outputs"
+	Confirms     time.Time         `json:"confirms,omitzero"`      // end of the earlier success
 	From         string            `json:"from,omitempty"`         // the job file from whose ledger this success and its start data were copied
 }
 
@@ -127,6 +128,19 @@ const (
 	ByDone        = "done"
 	ByDoneWithout = "done without outputs" // counts even though outputs are missing
 )
+
+// Confirm makes a mark by gpurun done count from the end of the job's last success r, if r is one that
+// still counts. Call it if outputs are missing: nobody has redone the work, so that the jobs that
+// have used it are up to date.
+func (f *Fact) Confirm(r *Record) {
+	switch {
+	case r == nil || r.State != Succeeded || r.Forgotten || r.Simulated():
+	case r.Confirms.IsZero():
+		f.Confirms = r.Time
+	default:
+		f.Confirms = r.Confirms
+	}
+}
 
 // BeganAt returns when the attempt that ended began on a cluster, or zero if it never began.
 // Earlier versions recorded only how long it ran.

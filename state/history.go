@@ -358,14 +358,18 @@ func (h *History) Attempts() []*Attempt {
 }
 
 // NewerThan reports whether r ended after other started: by line number if both are in one ledger,
-// else by time.
+// else by time. A mark that confirms an earlier success is as old as that success.
 func (r *Record) NewerThan(other *Record) bool {
-	if other.StartSeq > 0 && r.Ledger == other.Ledger {
+	ended := r.Confirms
+	switch inOrder := other.StartSeq > 0 && r.Ledger == other.Ledger; {
+	case inOrder && (ended.IsZero() || r.EndSeq < other.StartSeq):
 		return r.EndSeq > other.StartSeq
+	case ended.IsZero():
+		ended = r.Time
 	}
 	began := other.Start
 	if began.IsZero() {
 		began = other.Time.Add(-time.Duration(other.Seconds * float64(time.Second)))
 	}
-	return r.Time.After(began)
+	return ended.After(began)
 }

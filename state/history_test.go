@@ -156,6 +156,25 @@ func TestNewerThanComparesEndWithStart(t *testing.T) {
 	}
 }
 
+func TestConfirmedSuccessIsAsOldAsItWas(t *testing.T) {
+	mark := func(last *Record) Fact {
+		f := Fact{Kind: KindEnd, Key: "need", Time: t0.Add(time.Hour), State: Succeeded, By: ByDoneWithout}
+		f.Confirm(last)
+		return f
+	}
+	h := fold(started("need", "need", "u1"), ended("u1", Succeeded), started("job", "job", "u2"), ended("u2", Succeeded))
+	job := h.Of(0, "job")
+	for range 2 { // the second mark confirms the first one
+		if h.Apply(0, mark(h.Of(0, "need"))); h.Of(0, "need").NewerThan(job) {
+			t.Error("the mark counts as newer than the success that it confirms")
+		}
+	}
+	h.Apply(0, ended2("need", "need", Failed))
+	if h.Apply(0, mark(h.Of(0, "need"))); !h.Of(0, "need").NewerThan(job) {
+		t.Error("a mark after a failure counts as old")
+	}
+}
+
 func TestAttemptsAreInStartOrder(t *testing.T) {
 	h := NewHistory()
 	for i := range 50 {

@@ -63,13 +63,17 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 			rep.Keep(why, j.Name)
 			continue
 		}
-		if why := files.Lacks(batch, j); why != "" && req.Op == control.OpDone && !req.Without {
-			rep.Refuse(why, j.Name)
+		lacks := files.Lacks(batch, j)
+		if lacks != "" && req.Op == control.OpDone && !req.Without {
+			rep.Refuse(lacks, j.Name)
 			continue
 		}
 		fact := sched.ForgetFact(j.Name, j.Key.String(), at)
 		if req.Op == control.OpDone {
 			fact = sched.DoneFact(j.Name, j.Key.String(), at, req.Without)
+			if lacks != "" {
+				fact.Confirm(ref.History.Of(0, j.Key.String()))
+			}
 		}
 		if _, err := st.Append(0, fact); err != nil {
 			st.Close()

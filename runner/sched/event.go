@@ -185,7 +185,11 @@ type DoneRequested struct {
 func (ev DoneRequested) on(c *Core) {
 	facts := map[int]state.Fact{}
 	for _, n := range ev.Jobs {
-		facts[n] = DoneFact(c.name(int32(n)), c.b.Jobs[n].Key.String(), c.now, ev.Without)
+		f := DoneFact(c.name(int32(n)), c.b.Jobs[n].Key.String(), c.now, ev.Without)
+		if ev.Without && c.evidence[n].MissingOutput != "" {
+			f.Confirm(c.last(int32(n)))
+		}
+		facts[n] = f
 	}
 	for i, done := range c.applyEnds(facts) {
 		if done {

@@ -1,11 +1,13 @@
 package sched
 
 import (
+	"slices"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/runner/sched/stall"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // Now is the time of an event. Durations and limits use Boot, which clock changes do not affect;
@@ -195,6 +197,15 @@ func (ev DoneRequested) on(c *Core) {
 		if done {
 			c.set(int32(i), succeeded)
 		}
+	}
+	// Jobs that were to run only because these would may be up to date.
+	again := make([]bool, len(c.jobs))
+	for i := range c.jobs {
+		j := &c.jobs[i]
+		again[i] = j.phase == pending && j.attempt == 0 && j.reason.code == schema.PlanNeedRuns
+	}
+	if slices.Contains(again, true) {
+		c.judgeAgain(again)
 	}
 	c.recount()
 }

@@ -309,14 +309,14 @@ func (m *measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
 	return results.Stale
 }
 
-// redone reports whether gpurun done has confirmed a success whose outputs were written again since,
-// so that its values may no longer be those of the outputs.
+// redone reports whether gpurun done has confirmed a success that was forgotten, or whose outputs
+// were written again since, so that its values may no longer be those of the outputs.
 func (m *measurement) redone(j *jobspec.Job, s *disk.Success) bool {
 	if r := m.history.Of(j.File, j.Key.String()); s == nil || r == nil || r.By == "" || r.UniID == s.UniID {
 		return false
 	}
 	r, err := m.batch.Paths(j, jobspec.Runtime{UniID: s.UniID, Attempt: 1})
-	return err == nil && slices.ContainsFunc(r.Outputs, func(path string) bool {
+	return s.Doubted || err == nil && slices.ContainsFunc(r.Outputs, func(path string) bool {
 		fi, err := os.Stat(path)
 		return err == nil && fi.Mode().IsRegular() && fi.ModTime().After(s.Ended)
 	})

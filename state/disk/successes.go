@@ -14,6 +14,7 @@ type Success struct {
 	UniID    string
 	Metrics  map[string]any    // flat: nested metrics have names like test.acc
 	Measured map[string]string // as in the ledger
+	Doubted  bool              // forgotten, then recorded as done
 
 	Ended          time.Time
 	Run            *state.Fact // the run that started it; empty if the ledger lacks that run
@@ -21,8 +22,8 @@ type Success struct {
 }
 
 // Successes reads the ledger in a batch's folder. It returns the last success of each key that was
-// not forgotten since, even if other ends or marks by gpurun done followed, and the -p values of the
-// runs. It skips broken lines. A missing ledger has no successes.
+// not forgotten since, or whose job was recorded as done later, even if other ends or marks by gpurun
+// done followed, and the -p values of the runs. It skips broken lines. A missing ledger has no successes.
 func Successes(dir string) (last map[string]*Success, given []map[string]string, err error) {
 	r := newReader(filepath.Join(dir, ledgerName))
 	f, err := r.open()
@@ -30,7 +31,7 @@ func Successes(dir string) (last map[string]*Success, given []map[string]string,
 		return nil, nil, err
 	}
 	defer f.Close()
-	run, open := &state.Fact{}, map[string]*Success{}
+	run, open, forgotten := &state.Fact{}, map[string]*Success{}, map[string]*Success{}
 	last = map[string]*Success{}
 	err = r.read(f, func(f *state.Fact, at int64) {
 		switch f.Kind {
@@ -43,6 +44,9 @@ func Successes(dir string) (last map[string]*Success, given []map[string]string,
 		case state.KindStart:
 			open[f.UniID] = &Success{Run: run, startAt: at}
 		case state.KindForget:
+			if s := last[f.Key]; s != nil {
+				forgotten[f.Key] = s
+			}
 			delete(last, f.Key)
 		case state.KindEnd:
 			s, started := open[f.UniID]
@@ -56,6 +60,10 @@ func Successes(dir string) (last map[string]*Success, given []map[string]string,
 				fact := *f
 				s = &Success{Run: &fact, startAt: at}
 			case f.By != "" && last[f.Key] != nil: // gpurun done confirms the last success, which has the metrics
+				return
+			case f.By != "" && forgotten[f.Key] != nil: // these metrics may still be right
+				last[f.Key] = forgotten[f.Key]
+				last[f.Key].Doubted = true
 				return
 			default:
 				s = &Success{Run: run, startAt: -1}

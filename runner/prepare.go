@@ -166,8 +166,16 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 		return nil, state.Fact{}, err
 	}
 	if r.Config != nil {
-		if err := p.copyOf(r.Config).Write(); err != nil {
+		c := p.copyOf(r.Config)
+		if code != nil {
+			_, c.Own = host.Below(code.Home(), c.Path)
+		}
+		kept, err := c.Write()
+		if err != nil {
 			return nil, state.Fact{}, err
+		}
+		if kept != "" {
+			p.notes = append(p.notes, fmt.Sprintf("%s: gpurun did not write %s; its previous content is now in %s", job.Name, c.Path, kept))
 		}
 	}
 	if err := files.MakeFolders(r.WorkDir, r.Outputs); err != nil { // the job itself may be able to create them, for example in a container

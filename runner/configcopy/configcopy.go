@@ -4,7 +4,8 @@
 // An attempt holds a shared flock on its copy's lock file until it ends. Replacing the content
 // takes the exclusive lock. The kernel releases the lock with the process, so a crash leaves
 // nothing behind. The lock is on a separate file because anyone who can read the copy could lock
-// it.
+// it. The lock file also contains the digest of the content last written, since other content is
+// somebody's work.
 package configcopy
 
 import (
@@ -31,6 +32,7 @@ const holdWait = 2 * time.Second
 type Copy struct {
 	Path    string
 	Lock    string      // its lock file; "" if the name is a hash of the content, so the file is never replaced
+	Own     bool        // nobody else writes to its folder
 	Mode    os.FileMode // the most permissive mode that the file may have
 	Content []byte
 }
@@ -43,36 +45,83 @@ func Sum(content []byte) string {
 
 // Write puts the copy in place by rename, unless the file already has the same content. It does not
 // replace other content while a running attempt holds it. Without a lock it never replaces other
-// content: the file was edited by hand, and jobs started with it may still be reading it.
-func (c *Copy) Write() error {
+// content: the file was edited by hand, and jobs started with it may still be reading it. kept is
+// the new name of content that Write replaced but that gpurun did not write.
+func (c *Copy) Write() (kept string, err error) {
 	sum, err := host.Digest(context.Background(), c.Path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return c.put()
+		return "", c.put()
 	case err != nil:
-		return fmt.Errorf("cannot read config %q: %w", c.Path, err)
+		return "", fmt.Errorf("cannot read config %q: %w", c.Path, err)
 	case sum == Sum(c.Content):
 		fi, err := os.Stat(c.Path)
 		if err == nil && fi.Mode().Perm()&^c.Mode != 0 { // the job files have since become private
 			err = os.Chmod(c.Path, fi.Mode().Perm()&c.Mode)
 		}
-		return err
+		return "", err
 	case c.Lock == "":
-		return fmt.Errorf("config %q was changed after gpurun wrote it; delete it", c.Path)
+		return "", fmt.Errorf("config %q was changed after gpurun wrote it; delete it", c.Path)
+	}
+	if !host.Exists(c.Lock) {
+		if kept, err = c.keep(); err != nil {
+			return "", err
+		}
 	}
 	lock, err := lock(c.Lock, unix.LOCK_EX, 0)
 	if held := (*host.HeldError)(nil); errors.As(err, &held) {
-		return fmt.Errorf("config %q is in use by a running job with other values (%s): start this job after that job ends, or give this job's config another path", c.Path, held.Holder)
+		return "", fmt.Errorf("config %q is in use by a running job with other values (%s): start this job after that job ends, or give this job's config another path", c.Path, held.Holder)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot lock config %q: %w", c.Path, err)
+		return "", fmt.Errorf("cannot lock config %q: %w", c.Path, err)
 	}
 	defer lock.Close()
-	return c.put()
+	if kept == "" {
+		if kept, err = c.keep(); err != nil {
+			return "", err
+		}
+	}
+	return kept, c.put()
+}
+
+// keep gives the file another name unless gpurun wrote its content or the content is already kept.
+// Without a lock file, gpurun has never used the path. An empty one is that of an older version,
+// which recorded no digest, so keep must come before lock creates one.
+func (c *Copy) keep() (kept string, err error) {
+	if c.Own {
+		return "", nil
+	}
+	wrote, err := os.ReadFile(c.Lock)
+	if err == nil && len(wrote) == 0 {
+		return "", nil
+	}
+	sum, err := host.Digest(context.Background(), c.Path)
+	if err != nil || string(wrote) == sum {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		kept = fmt.Sprintf("%s.%d", c.Path, n)
+		if other, err := host.Digest(context.Background(), kept); err == nil && other == sum {
+			return "", nil
+		}
+		err := os.Link(c.Path, kept)
+		if err != nil && !errors.Is(err, os.ErrExist) { // not all file systems have links
+			err = unix.Renameat2(unix.AT_FDCWD, c.Path, unix.AT_FDCWD, kept, unix.RENAME_NOREPLACE)
+		}
+		switch {
+		case err == nil:
+			return kept, nil
+		case !errors.Is(err, os.ErrExist):
+			return "", fmt.Errorf("gpurun did not write config %q and cannot rename it to %s: %w", c.Path, kept, err)
+		}
+	}
 }
 
 func (c *Copy) put() error {
 	err := os.MkdirAll(filepath.Dir(c.Path), 0o777)
+	if err == nil && c.Lock != "" {
+		err = c.record()
+	}
 	if err == nil {
 		err = renameio.WriteFile(c.Path, c.Content, 0o666&c.Mode)
 	}
@@ -82,12 +131,27 @@ func (c *Copy) put() error {
 	return nil
 }
 
-// lock opens and locks a lock file, creating it if needed.
-func lock(path string, how int, limit time.Duration) (*os.File, error) {
+// record notes the digest before the content is written: a crash in between loses nothing.
+func (c *Copy) record() error {
+	f, err := open(c.Lock)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte(Sum(c.Content)), 0)
+	return errors.Join(err, f.Close())
+}
+
+// open opens a lock file, creating it if needed.
+func open(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o600)
+	return host.OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+// lock opens and locks a lock file.
+func lock(path string, how int, limit time.Duration) (*os.File, error) {
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}

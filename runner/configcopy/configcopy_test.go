@@ -15,7 +15,8 @@ func write(path, content string, byContent bool) error {
 	if byContent {
 		c.Lock = ""
 	}
-	return c.Write()
+	_, err := c.Write()
+	return err
 }
 
 func lockOf(path string) string {
@@ -47,6 +48,48 @@ func TestWriteReplacesOnlyUnlessNamedByContent(t *testing.T) {
 	}
 	if err := write(path, "seed: 3\n", true); err == nil || read(t, path) != "seed: 2\n" {
 		t.Errorf("a copy named by its content was overwritten: %v", err)
+	}
+}
+
+// A file that a user wrote, before gpurun first used its path or since, gets another name, once.
+func TestWriteKeepsForeignContent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	c := Copy{Path: path, Lock: lockOf(path), Mode: 0o644}
+	for _, step := range []struct{ found, content, kept string }{
+		{"mine: 1\n", "seed: 1\n", ".1"},
+		{"", "seed: 2\n", ""}, // gpurun's own
+		{"mine: 2\n", "seed: 3\n", ".2"},
+		{"mine: 1\n", "seed: 4\n", ""}, // kept already
+		{"seed: 5\n", "seed: 5\n", ""},
+	} {
+		if step.found != "" {
+			if err := os.WriteFile(path, []byte(step.found), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Content = []byte(step.content)
+		kept, err := c.Write()
+		if err != nil || strings.TrimPrefix(kept, path) != step.kept || read(t, path) != step.content {
+			t.Fatalf("%+v: kept %q, %v", step, kept, err)
+		}
+		if kept != "" && read(t, kept) != step.found {
+			t.Errorf("%+v: kept %q", step, read(t, kept))
+		}
+	}
+
+	// Older versions left empty lock files.
+	old := filepath.Join(t.TempDir(), "old.yaml")
+	if err := os.WriteFile(old, []byte("seed: 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	held, err := Hold(old, lockOf(old), Sum([]byte("seed: 1\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held.Close()
+	c = Copy{Path: old, Lock: lockOf(old), Mode: 0o644, Content: []byte("seed: 2\n")}
+	if kept, err := c.Write(); kept != "" || err != nil {
+		t.Errorf("a copy of an older version was kept as %q, %v", kept, err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"gpurun/runner"
 	"gpurun/runner/batches"
+	"gpurun/runner/files"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/host"
@@ -246,7 +247,7 @@ func (l jobLog) file() (*os.File, error) {
 		f.Close()
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: l.path + " is not a regular file, so gpurun cannot read it back"}
 	}
-	if fi.Size() < l.from { // the job has truncated it
+	if fi.Size() < l.from || fi.Size() > l.from && !begins(f, l.from) { // the job has truncated it
 		return f, nil
 	}
 	if _, err = f.Seek(l.from, io.SeekStart); err != nil {
@@ -254,6 +255,17 @@ func (l jobLog) file() (*os.File, error) {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
 	}
 	return f, nil
+}
+
+// begins reports whether an attempt's part of a log begins at an offset, or soon after it, since other
+// jobs may write to the same log.
+func begins(f *os.File, at int64) bool {
+	if at == 0 {
+		return true
+	}
+	part := make([]byte, 64<<10)
+	n, err := f.ReadAt(part, at)
+	return err != nil && err != io.EOF || bytes.Contains(part[:n], []byte(files.AttemptHeader))
 }
 
 // ignorePipe ignores the error of a closed reader.

@@ -61,7 +61,7 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	case c.JSON:
 		return writeJSON(a.out, doc)
-	case c.Output == "-":
+	case c.Output == "-" || isStdout(c.Output): // a line about /dev/stdout would follow the page
 		return ignorePipe(report.HTML(a.out, doc))
 	}
 	name, write := strings.TrimSuffix(filepath.Base(refs[0].Real), filepath.Ext(refs[0].Real))+"-report.html", disk.Replace
@@ -77,6 +77,12 @@ func (c *reportCmd) Run(a *app) error {
 	}
 	_, err = fmt.Fprintf(a.out, "%s (%s)\n", name, gpu.Bytes(page.Len()).Round())
 	return err
+}
+
+func isStdout(name string) bool {
+	file, err1 := os.Stat(name)
+	out, err2 := os.Stdout.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(file, out)
 }
 
 // overwrite replaces the content of a file that the user has named, behind any links. A device or a

@@ -3,6 +3,7 @@ package terminal
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"gpurun/gpu"
 	"gpurun/state"
@@ -22,5 +23,10 @@ func TestGPURowShowsWhyJobCannotUseIt(t *testing.T) {
 	rows = Layout(Frame{}.OnGPU(&g, []*schema.Job{&job}), 100, 9)
 	if got := strings.Join(strings.Fields(Plain(strings.Join(rows, "\n"))), " "); !strings.HasSuffix(got, "mine starting") || len(rows) != 1 {
 		t.Errorf("got %d rows, want 1 for the job on the GPU: %s", len(rows), got)
+	}
+	g = schema.GPU{Claims: []schema.Claim{{User: schema.Known("bob"), Job: "his", Since: schema.Time(noon)}}}
+	rows = Layout(Frame{Now: noon.Add(48 * time.Hour)}.OnGPU(&g, nil), 100, 9)
+	if got := strings.Join(strings.Fields(Plain(strings.Join(rows, "\n"))), " "); !strings.HasSuffix(got, "bob: his since 4 Mar 12:00") {
+		t.Errorf("the row of an old claim is %q", got)
 	}
 }

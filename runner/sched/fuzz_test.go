@@ -546,7 +546,7 @@ func (c *chaos) resizing() {
 			if c.chance(70) {
 				var hung []int
 				if c.chance(5) {
-					hung = []int{1}
+					hung, c.hung = []int{1}, true
 				}
 				c.exit(uni, Ended{Whole: c.chance(20), End: state.End{ExitCode: c.pick(2), Why: state.WhyResize, Stuck: hung}})
 			}

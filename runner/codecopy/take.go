@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,18 +113,12 @@ func (c *copier) listed(rel string) error {
 }
 
 func (c *copier) ask(dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(c.ctx, "git", append([]string{"--no-optional-locks", "-C", dir}, args...)...)
-	cmd.WaitDelay = 100 * time.Millisecond // for processes that git leaves behind with its output open
 	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil
-	}
+	out, err := host.Git(c.ctx, dir, &said, args...)
 	if err != nil {
 		err = fmt.Errorf("git %s in %s: %w: %s", args[0], dir, err, strings.TrimSpace(said.String()))
 	}
-	return strings.TrimRight(string(out), "\n"), err
+	return strings.TrimRight(out, "\n"), err
 }
 
 // skipped reports whether a name is never copied: jobs recreate it, or it is not code.

@@ -2,17 +2,16 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os/exec"
 	"strings"
 	"time"
 
 	"gpurun/jobspec"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
@@ -22,12 +21,8 @@ type commit struct {
 	dirty bool
 }
 
-// These bound the wait for git, which may be slow on a network file system, and for the processes
-// that it leaves behind: a wrapper, a hook or a submodule's git may keep its output open.
-const (
-	gitLimit = 2 * time.Second
-	gitDelay = 100 * time.Millisecond
-)
+// gitLimit bounds the wait for git, which may be slow on a network file system.
+const gitLimit = 2 * time.Second
 
 // askGit asks git for the commit of each file's work dir while the GPUs start. It does not take
 // git's lock.
@@ -74,13 +69,8 @@ func gitHead(ctx context.Context, dir string) string {
 }
 
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", dir}, args...)...)
-	cmd.WaitDelay = gitDelay
-	out, err := cmd.Output()
-	if errors.Is(err, exec.ErrWaitDelay) { // git itself has succeeded
-		err = nil
-	}
-	return strings.TrimSpace(string(out)), err
+	out, err := host.Git(ctx, dir, nil, args...)
+	return strings.TrimSpace(out), err
 }
 
 // CodeChanged reports that the code has changed since the last run. Changed code alone reruns no

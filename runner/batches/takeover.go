@@ -160,11 +160,11 @@ func (r *Reader) fromInput(name string) bool {
 // its file: it would run twice. Jobs on the host abandon do not count.
 func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool, abandon string) error {
 	for i, f := range b.Files {
-		for _, old := range disk.Batches(filepath.Dir(f.Real), r.StateDir) {
-			if !disk.HasAttempts(disk.Folder(old.File, r.StateDir)) || r.fromInput(old.File) {
+		for _, old := range r.formerNames(f.Real) {
+			if !disk.HasAttempts(disk.Folder(old, r.StateDir)) || r.fromInput(old) {
 				continue
 			}
-			past := r.gone(b, old.File)
+			past := r.gone(b, old)
 			if past == nil {
 				continue
 			}
@@ -181,7 +181,7 @@ func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool, abandon s
 			if n == 0 {
 				continue
 			}
-			from := Shown(old.File)
+			from := Shown(old)
 			file := shellescape.Quote(from)
 			e := &Failure{
 				Code: ExitState, Text: fmt.Sprintf("%s may still be running for %s, which no longer exists", state.Count(n, "job"), from),

@@ -247,10 +247,11 @@ func (l jobLog) file() (*os.File, error) {
 		f.Close()
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: l.path + " is not a regular file, so gpurun cannot read it back"}
 	}
-	if fi.Size() < l.from || fi.Size() > l.from && !begins(f, l.from) { // the job has truncated it
-		return f, nil
+	from := files.BeginsAt(l.from, fi.Size())
+	if from < fi.Size() && !begins(f, from) { // truncated, and then longer than before
+		from = 0
 	}
-	if _, err = f.Seek(l.from, io.SeekStart); err != nil {
+	if _, err = f.Seek(from, io.SeekStart); err != nil {
 		f.Close()
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
 	}

@@ -42,9 +42,9 @@ func Short(dir, path string) string {
 	return rel
 }
 
-// beginsAt returns the offset in a log of this size at which an attempt's part begins, given the one
+// BeginsAt returns the offset in a log of this size at which an attempt's part begins, given the one
 // at which it was to begin. A log that is shorter was truncated by the attempt, which has all of it.
-func beginsAt(from, size int64) int64 {
+func BeginsAt(from, size int64) int64 {
 	if from > size {
 		return 0
 	}
@@ -59,7 +59,7 @@ func Tail(path string, from int64, most int) []byte {
 		return nil
 	}
 	defer f.Close()
-	from = max(beginsAt(from, info.Size()), info.Size()-int64(most))
+	from = max(BeginsAt(from, info.Size()), info.Size()-int64(most))
 	if most <= 0 || from >= info.Size() {
 		return nil
 	}

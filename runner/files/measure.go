@@ -132,7 +132,7 @@ func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, firs
 	if p.To > 0 {
 		end = min(end, p.To)
 	}
-	least := beginsAt(p.From, end)
+	least := BeginsAt(p.From, end)
 	cut := limits.Bytes > 0 && end-limits.Bytes > least
 	if cut {
 		least = end - limits.Bytes

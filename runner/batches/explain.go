@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -154,10 +155,7 @@ func attemptWords(x *state.AttemptRecord) string {
 	case len(x.GPUs) > 0:
 		s += " on " + gpu.List(x.GPUs)
 	}
-	start := x.Start
-	if !x.Fact.Began.IsZero() { // until then, it was in a cluster's queue
-		start = x.Fact.Began
-	}
+	start := cmp.Or(x.Fact.BeganAt(), x.Start) // until it began, it was in a cluster's queue
 	switch {
 	case x.Open != nil:
 		return s + ", since " + x.Start.Local().Format(time.DateTime)

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -91,11 +92,7 @@ func when(f schema.FailedJob) string {
 	if f.Start.Time.IsZero() {
 		return "at " + end
 	}
-	began := f.Start.Time
-	if !f.End.Began.IsZero() { // until then, it was in a cluster's queue
-		began = f.End.Began
-	}
-	start := clock(began)
+	start := clock(cmp.Or(f.End.BeganAt(), f.Start.Time)) // until it began, it was in a cluster's queue
 	if day := len("2006-01-02 "); start[:day] == end[:day] {
 		end = end[day:]
 	}

@@ -177,8 +177,8 @@ func (p *proto) readSetup() {
 	}
 }
 
-// takesFile reports whether a shell, or Python, would treat its next argument as a script's name, because none
-// of its options ends in c.
+// takesFile reports whether a shell, or Python, would treat its next argument as a script's name,
+// because none of its options ends in c.
 func takesFile(argv []string) bool {
 	switch base := filepath.Base(argv[0]); {
 	case strings.HasPrefix(base, "python"):

@@ -94,7 +94,7 @@ func (c *addCmd) Run(a *app) error {
 	}
 	rep, err = ref.Ask(control.Request{Op: control.OpWait, File: ref.Real, Jobs: []string{name}})
 	if err == nil && len(rep.Jobs) == 1 && rep.Jobs[0].State == "" {
-		fmt.Fprintln(a.out, said+"; the run leaves it out, because of its --only, --skip or --tag: gpurun "+ref.File+" starts it afterwards")
+		fmt.Fprintln(a.out, said+"; the run leaves it out, because of its --only, --skip or --tag: gpurun "+shellescape.Quote(ref.File)+" starts it afterwards")
 		return nil
 	}
 	fmt.Fprintln(a.out, said+"; the run has picked it up")
@@ -109,8 +109,9 @@ func (a *app) pasted(ref *batches.Ref, job jobspec.Addition) string {
 	return jobspec.ListItem(job)
 }
 
-// append adds a job at the end of the job file, and returns its line and name. The caller holds the lock on edits. If another
-// program has changed the file meanwhile, append fails rather than overwrite that change.
+// append adds a job at the end of the job file, and returns its line and name. The caller holds the
+// lock on edits. If another program has changed the file meanwhile, append fails rather than overwrite
+// that change.
 func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, name string, err error) {
 	info, err := os.Stat(ref.Real)
 	if err == nil {

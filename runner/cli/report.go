@@ -79,6 +79,7 @@ func (c *reportCmd) Run(a *app) error {
 	return err
 }
 
+// isStdout reports whether a path leads to standard output.
 func isStdout(name string) bool {
 	file, err1 := os.Stat(name)
 	out, err2 := os.Stdout.Stat()

@@ -19,7 +19,8 @@ import (
 const maxPoint = 1 << 20
 
 // ReadCurves reads the points of an attempt's curves, which are JSON objects with a step, one per
-// line, flattened like other metrics. It skips invalid lines. The curves are sorted by metric, and points are in file order.
+// line, flattened like other metrics. It skips invalid lines. The curves are sorted by metric, and
+// points are in file order.
 func ReadCurves(r io.Reader) ([]schema.Curve, error) {
 	index := map[string]int{}
 	curves := []schema.Curve{}

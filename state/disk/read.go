@@ -178,13 +178,16 @@ func nextLine(in *bufio.Reader) (text []byte, size int64, whole bool, err error)
 // rebase corrects the paths of logs in the folder of a batch, which may have been moved or copied
 // since.
 func rebase(f *state.Fact, dir string) {
+	if f.Log == "" && f.Stderr == "" || f.From != "" { // only starts have paths
+		return
+	}
 	tail := string(filepath.Separator) + filepath.Base(dir)
 	if parent := filepath.Dir(dir); filepath.Base(parent) == hidden {
 		tail = string(filepath.Separator) + hidden + tail
 	}
 	tail += string(filepath.Separator) + logsName + string(filepath.Separator)
 	for _, path := range []*string{&f.Log, &f.Stderr} {
-		if i := strings.LastIndex(*path, tail); i >= 0 && f.From == "" {
+		if i := strings.LastIndex(*path, tail); i >= 0 {
 			*path = filepath.Join(dir, logsName, (*path)[i+len(tail):])
 		}
 	}

@@ -74,6 +74,20 @@ func writes(keeper int, journal string) (yes bool, original string) {
 	return false, original
 }
 
+// writers caches which keeper writes a journal.
+type writers map[string]int
+
+// of returns the pid of the keeper that has a journal open, or 0.
+func (w writers) of(journal string) int {
+	if _, known := w[journal]; !known {
+		w[journal] = findKeeper(func(pid int, _ string) bool {
+			yes, _ := writes(pid, journal)
+			return yes
+		})
+	}
+	return w[journal]
+}
+
 // keeperLinger is how long a keeper may take to exit once it has nothing left to do.
 const keeperLinger = 2 * time.Second
 

@@ -66,13 +66,14 @@ type Local struct {
 	stop   chan struct{}                 // closed by Close
 	work   sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	own    *remote          // where new attempts start; nil after it died
-	others map[*remote]bool // keepers of earlier runs
-	live   map[string]*entry
-	pids   map[procs.ID]string // cached answers of Attempt
-	census procs.Census
+	mu      sync.Mutex
+	closed  bool
+	own     *remote          // where new attempts start; nil after it died
+	others  map[*remote]bool // keepers of earlier runs
+	live    map[string]*entry
+	pids    map[procs.ID]string // cached answers of Attempt
+	census  procs.Census
+	writers writers
 	holdings
 	sharing
 
@@ -113,7 +114,7 @@ func newLocal(c engine.Config) *Local {
 	}
 	return &Local{
 		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), out: engine.NewMailbox[engine.Event](),
-		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
+		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{}, writers: writers{},
 		holdings: holdings{
 			claims: map[string]chan *wire.Message{}, homes: map[string]*remote{}, overs: map[string]*remote{},
 			ended: make(chan struct{}, 1), stands: map[string]processClaim{},

@@ -13,13 +13,14 @@ import (
 
 // Looker returns a function that looks at the attempt in a folder.
 func (Kind) Looker() func(dir, uniID string) engine.Found {
-	l := looker{originals: map[written]string{}}
+	l := looker{originals: map[written]string{}, writers: writers{}}
 	return l.look
 }
 
 type looker struct {
 	census    procs.Census
 	originals map[written]string // results of writes
+	writers   writers
 }
 
 // written is a journal that a keeper may write.
@@ -60,6 +61,10 @@ func (l *looker) look(dir, uniID string) engine.Found {
 		// It may have ended in the meantime.
 		if rec, err := wire.Find(dir, uniID); err == nil && rec.State == wire.StateOver {
 			return engine.Found{Ended: &rec.End, Began: !rec.Void}
+		}
+		if f.Began { // its keeper may still have to record its end
+			f.PID = l.writers.of(rec.Slot.Journal)
+			f.Keeper = f.PID
 		}
 		return f
 	}

@@ -128,15 +128,11 @@ func (l *Local) reach(e *entry) *remote {
 	}
 	e.reached = true
 	rec, err := wire.Find(e.Dir, e.UniID)
-	if err != nil || len(rec.Roots) == 0 {
+	if err != nil {
 		return nil
 	}
-	keeper := ancestor(rec.Roots[len(rec.Roots)-1].PID, isKeeper)
-	socket, ok := socketOf(keeper)
+	socket, ok := socketOf(l.writers.of(rec.Slot.Journal))
 	if !ok || filepath.Dir(socket) == l.Dir {
-		return nil
-	}
-	if yes, _ := writes(keeper, rec.Slot.Journal); !yes { // it has adopted the processes of another keeper, which is gone
 		return nil
 	}
 	for r := range l.others {

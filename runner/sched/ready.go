@@ -50,19 +50,6 @@ type ranked struct{ rank, id int32 }
 // Before reports whether r is tried first.
 func (r ranked) Before(s ranked) bool { return r.rank < s.rank }
 
-// orderBy returns the comparison of jobs for the order setting; longest-first has none until the
-// run begins.
-func orderBy(b *jobspec.Batch) func(x, y int32) int {
-	switch b.Settings.Order {
-	case "shuffle":
-		seed := uint64(b.Settings.ShuffleSeed)
-		return func(x, y int32) int { return cmp.Compare(splitmix(seed, x), splitmix(seed, y)) }
-	case "largest-first":
-		return func(x, y int32) int { return -compareSize(b.Jobs[x].Spec, b.Jobs[y].Spec) }
-	}
-	return func(x, y int32) int { return 0 }
-}
-
 // compareSize compares the requests of two jobs: total GPU memory, then GPUs, host memory, and
 // cores.
 func compareSize(a, b *jobspec.Spec) int {

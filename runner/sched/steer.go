@@ -253,9 +253,15 @@ func (c *Core) sort() {
 
 // rank orders the jobs: by priority, then by the order setting, then by place in the files.
 func (c *Core) rank() {
-	before := orderBy(c.b)
-	if c.b.Settings.Order == jobspec.LongestFirst && c.usage.expected != nil {
-		before = func(x, y int32) int { return cmp.Compare(c.usage.takes(y), c.usage.takes(x)) }
+	before := func(x, y int32) int { return 0 }
+	switch c.b.Settings.Order {
+	case "shuffle":
+		seed := uint64(c.b.Settings.ShuffleSeed)
+		before = func(x, y int32) int { return cmp.Compare(splitmix(seed, x), splitmix(seed, y)) }
+	case "largest-first":
+		before = func(x, y int32) int { return compareSize(c.spec(y), c.spec(x)) }
+	case jobspec.LongestFirst:
+		before = c.usage.longestFirst()
 	}
 	order := c.inOrder()
 	slices.SortFunc(order, func(x, y int32) int {

@@ -61,12 +61,16 @@ func (u *usageStats) expect(id int32, takes time.Duration) {
 // usual returns the median duration in this batch; 0 if unknown.
 func (u *usageStats) usual() time.Duration { return state.Quantile(u.seconds, 0.5) }
 
-// takes returns the estimated duration of a job that has not started, however uncertain.
-func (u *usageStats) takes(id int32) time.Duration {
-	if u.expected != nil && u.expected[id] > 0 {
-		return u.expected[id]
+// longestFirst returns the comparison of jobs that have not started, however uncertain their estimates.
+func (u *usageStats) longestFirst() func(x, y int32) int {
+	usual := cmp.Or(u.usual(), Unknown)
+	takes := func(id int32) time.Duration {
+		if u.expected == nil {
+			return usual
+		}
+		return cmp.Or(u.expected[id], usual)
 	}
-	return cmp.Or(u.usual(), Unknown)
+	return func(x, y int32) int { return cmp.Compare(takes(y), takes(x)) }
 }
 
 // setAside returns the memory to reserve on each GPU for a job without gpu_memory, and the number

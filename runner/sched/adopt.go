@@ -8,7 +8,6 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
-	"gpurun/state/schema"
 )
 
 // on asks the engine about every attempt that the history left open. Nothing starts until the
@@ -150,12 +149,8 @@ func (c *Core) place(id int32) {
 		c.set(id, running)
 	case j.quit:
 		c.set(id, cancelled)
-	case j.fate == hasNothing:
-		c.set(id, notNeeded)
-	case j.fate == stays && j.reason.code == schema.PlanPruned:
-		c.set(id, pruned)
-	case j.fate == stays:
-		c.set(id, upToDate)
+	default:
+		c.set(id, j.judged())
 	}
 	if j.own == 0 {
 		j.attempt = 0
@@ -316,18 +311,12 @@ func (c *Core) judgeAgain(again []bool) {
 			continue
 		}
 		j.fate, j.reason = f.verdict(id)
-		switch {
-		case j.fate == hasNothing:
-			c.set(id, notNeeded)
-		case j.fate == stays && j.reason.code == schema.PlanPruned:
-			c.set(id, pruned)
-		case j.fate == stays && j.attempt > 0: // it succeeded before it left the run
+		if p := j.judged(); p == upToDate && j.attempt > 0 { // it succeeded before it left the run
 			c.set(id, succeeded)
-			continue
-		case j.fate == stays:
-			c.set(id, upToDate)
+		} else {
+			c.set(id, p)
+			j.attempt, j.failures, j.quit = 0, 0, false
 		}
-		j.attempt, j.failures, j.quit = 0, 0, false
 	}
 }
 

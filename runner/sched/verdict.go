@@ -64,6 +64,19 @@ const (
 	runs
 )
 
+// judged returns the phase that follows from the verdict on a job without attempts.
+func (j *job) judged() phase {
+	switch {
+	case j.fate == hasNothing:
+		return notNeeded
+	case j.fate == stays && j.reason.code == schema.PlanPruned:
+		return pruned
+	case j.fate == stays:
+		return upToDate
+	}
+	return pending
+}
+
 // Reasons that several tests give.
 var (
 	neverRan       = reason{schema.PlanNeverRan, "never ran"}

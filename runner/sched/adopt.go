@@ -17,32 +17,47 @@ func (Began) on(c *Core) {
 		c.judge()
 	}
 	open := c.h.Attempts()
-	jobs := c.jobsOf(open)
-	for _, o := range open {
-		a := adopted(o)
-		a.queued = c.opts.Queues && o.Running == nil
-		a.job = jobs[sameKey(o)]
-		if id := jobs[sameName(o)]; id != a.job { // it was renamed, or has another command
-			a.follows = id
+	attempts := make([]*attempt, len(open))
+	for i, o := range open {
+		attempts[i] = adopted(o)
+	}
+	jobs := c.jobsOf(attempts)
+	for i, a := range attempts {
+		a.queued = c.opts.Queues && open[i].Running == nil
+		if id := jobs[a.byKey()]; id >= 0 {
+			c.assign(a, id)
 		}
-		if a.job >= 0 {
-			spec := c.spec(a.job)
-			a.grant.Background, a.grant.CPUs, a.grant.RAM = c.b.Settings.Background, spec.CPUs, spec.Memory
-			a.pool, a.grant.Share, a.grant.Slots = spec.Pool, spec.Request.Share, spec.Request.Slots
-			if c.opts.Elsewhere {
-				a.asks = max(spec.Request.Min, a.gpus())
-			}
-			c.jobs[a.job].attempt = max(c.jobs[a.job].attempt, a.n)
-		}
+		a.follow(jobs)
 		c.take(a)
 		c.lookFor(a)
 		c.live.asked++
-		c.do(Adopt{Attempt: *o})
+		c.do(Adopt{Attempt: *open[i]})
 	}
 	if c.live.asked == 0 {
 		c.begin()
 	} else {
 		c.initPruning()
+	}
+}
+
+// assign makes an adopted attempt one of a job.
+func (c *Core) assign(a *attempt, id int32) {
+	spec, j := c.spec(id), &c.jobs[id]
+	a.job = id
+	a.grant.Background, a.grant.CPUs, a.grant.RAM = c.b.Settings.Background, spec.CPUs, spec.Memory
+	a.pool, a.grant.Share, a.grant.Slots = spec.Pool, spec.Request.Share, spec.Request.Slots
+	if c.opts.Elsewhere {
+		a.asks = max(spec.Request.Min, a.gpus())
+	}
+	j.attempt = max(j.attempt, a.n)
+	j.failures = max(j.failures, a.n-1-a.free)
+}
+
+// follow makes the job that now has the attempt's name wait for it, if that is another job: the
+// attempt's own job was renamed, or has another command.
+func (a *attempt) follow(jobs map[place]int32) {
+	if a.follows = jobs[a.byName()]; a.follows == a.job {
+		a.follows = -1
 	}
 }
 
@@ -74,23 +89,24 @@ type place struct {
 	key, name string
 }
 
-func sameKey(o *state.Attempt) place  { return place{file: o.Ledger, key: o.Start.Key} }
-func sameName(o *state.Attempt) place { return place{file: o.Ledger, name: o.Start.Job} }
+// byKey and byName are the places that an attempt had when it started.
+func (a *attempt) byKey() place  { return place{file: a.file, key: a.key} }
+func (a *attempt) byName() place { return place{file: a.file, name: a.name} }
 
 // keyOf and nameOf are the places of a job.
 func (c *Core) keyOf(id int32) place  { return place{file: c.file(id), key: c.b.Jobs[id].Key.String()} }
 func (c *Core) nameOf(id int32) place { return place{file: c.file(id), name: c.name(id)} }
 
-// jobsOf maps the key and the name of each open attempt to the first such job; -1 for none.
-func (c *Core) jobsOf(open []*state.Attempt) map[place]int32 {
+// jobsOf maps the places of attempts to the jobs that have them now; -1 for none.
+func (c *Core) jobsOf(attempts []*attempt) map[place]int32 {
 	jobs := map[place]int32{}
-	for _, o := range open {
-		jobs[sameKey(o)], jobs[sameName(o)] = -1, -1
+	for _, a := range attempts {
+		jobs[a.byKey()], jobs[a.byName()] = -1, -1
 	}
-	for id := int32(len(c.jobs)) - 1; id >= 0 && len(open) > 0; id-- {
-		for _, at := range []place{c.keyOf(id), c.nameOf(id)} {
-			if _, wanted := jobs[at]; wanted {
-				jobs[at] = id
+	for i := 0; i < len(c.jobs) && len(attempts) > 0; i++ {
+		for _, at := range []place{c.keyOf(int32(i)), c.nameOf(int32(i))} {
+			if _, wanted := jobs[at]; wanted && !c.jobs[i].gone {
+				jobs[at] = int32(i)
 			}
 		}
 	}
@@ -128,24 +144,12 @@ func (c *Core) begin() {
 	}
 }
 
-// freeBefore returns how many attempts of a job spent no retry in the run that started the adopted
-// attempt.
-func (l *attempts) freeBefore(id int32) (n int32) {
-	for _, a := range l.all {
-		if a.job == id {
-			n = max(n, a.free)
-		}
-	}
-	return n
-}
-
 // place puts a job in its phase at the beginning of the run.
 func (c *Core) place(id int32) {
 	j := &c.jobs[id]
 	switch {
 	case j.phase == unselected || j.phase.over():
 	case j.own > 0:
-		j.failures = max(0, j.attempt-1-c.live.freeBefore(id))
 		c.set(id, running)
 	case j.quit:
 		c.set(id, cancelled)
@@ -153,7 +157,7 @@ func (c *Core) place(id int32) {
 		c.set(id, j.judged())
 	}
 	if j.own == 0 {
-		j.attempt = 0
+		j.attempt, j.failures = 0, 0
 	}
 }
 
@@ -372,26 +376,14 @@ func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 // matchAttempts finds the jobs of live attempts, and the jobs that must wait for them: those with
 // the name that an attempt was started under, which names its log, but a different command.
 func (c *Core) matchAttempts() {
-	if len(c.live.all) == 0 {
-		return
-	}
-	byKey, byName := map[place]int32{}, map[place]int32{}
-	for i := range c.jobs {
-		if id := int32(i); !c.jobs[i].gone {
-			byKey[c.keyOf(id)], byName[c.nameOf(id)] = id, id
-		}
-	}
+	jobs := c.jobsOf(c.live.all)
 	for _, a := range c.live.all {
 		c.count(a, -1)
-		if id, ok := byKey[place{file: a.file, key: a.key}]; ok && a.job < 0 && c.jobs[id].own == 0 {
-			a.job = id
-			c.jobs[id].attempt = max(c.jobs[id].attempt, a.n)
+		if id := jobs[a.byKey()]; id >= 0 && a.job < 0 && c.jobs[id].own == 0 {
+			c.assign(a, id)
 			c.set(id, running)
 		}
-		a.follows = -1
-		if id, ok := byName[place{file: a.file, name: a.name}]; ok && id != a.job {
-			a.follows = id
-		}
+		a.follow(jobs)
 		c.count(a, 1)
 	}
 }

@@ -111,7 +111,7 @@ func (c *Core) judge() {
 func openKeys(h *state.History) map[place]bool {
 	open := map[place]bool{}
 	for _, a := range h.Open {
-		open[sameKey(a)] = true
+		open[place{file: a.Ledger, key: a.Start.Key}] = true
 	}
 	return open
 }

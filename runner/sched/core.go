@@ -99,7 +99,7 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c.fillQueues()
 	c.rank()
 	c.live.byID = map[string]*attempt{}
-	c.health = newHealth()
+	c.health, c.cooling = newHealth(), map[gpu.UUID]time.Duration{}
 	c.pools = pools{map[string]int{}, map[string]*firstInLine{}}
 	c.resizes.last, c.resizes.warned = map[int32]time.Duration{}, map[int32]bool{}
 	for i := range c.jobs {
@@ -400,8 +400,8 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 		by(c.idle + limit)
 	}
 	if w := &c.waiter; w.id >= 0 {
-		for _, s := range c.cooling {
-			by(s.until)
+		for _, until := range c.cooling {
+			by(until)
 		}
 		by(w.began[w.id] + c.b.Settings.Patience)
 		if w.alone > 0 && c.b.Settings.MaxWait > 0 {

@@ -291,16 +291,6 @@ func (c *Core) wish() {
 	c.do(Wish{w})
 }
 
-// offeredTo describes the offer of a GPU that an attempt of this run has left, or returns "".
-func (d *devices) offeredTo(id gpu.UUID) string {
-	for i := range d.hands {
-		if h := &d.hands[i]; h.id == id && h.until > 0 {
-			return h.turn.Why
-		}
-	}
-	return ""
-}
-
 // A background run stops a job when a foreground wish needs its GPUs, and all of its jobs
 // when its hours end. The stopped jobs run again later, and spend no retry.
 

@@ -387,35 +387,44 @@ func (c *Core) localTime() time.Time {
 	return c.now.Wall.In(c.opts.Zone)
 }
 
-// unavailable returns the GPUs that a job may not take now.
-func (c *Core) unavailable(id int32) []gpu.UUID {
-	aside := slices.Concat(c.excluded, c.health.resting, c.theirs)
-	for i := range c.hands {
-		if c.hands[i].until > 0 {
-			aside = append(aside, c.hands[i].id)
+// unavailable returns the GPUs that a job may not take now, although the pool might grant them.
+func (c *Core) unavailable(id int32) (ids []gpu.UUID) {
+	for _, d := range c.pool.Devices() {
+		if _, is := c.withheld(id, d.UUID, true); is {
+			ids = append(ids, d.UUID)
 		}
 	}
-	for _, s := range c.cooling {
-		if s.until > c.now.Boot {
-			aside = append(aside, s.id)
-		}
-	}
-	for _, m := range c.moves {
-		aside = append(aside, m.ids...)
-	}
-	return append(aside, c.leftTo(id)...)
+	return ids
 }
 
-// leftTo returns the GPUs that a job must leave to the first in line, or to the job behind it that
-// others have overtaken for too long.
-func (c *Core) leftTo(id int32) []gpu.UUID {
-	switch id {
-	case c.waiter.id:
-		return nil
-	case c.waiter.keptFor:
-		return c.gathering.IDs
+// withheld reports whether this run keeps a job off a GPU now, and why. free means that the pool would
+// grant the GPU; if not, the pool's reason comes before a turn and before other jobs of this run.
+func (c *Core) withheld(id int32, uuid gpu.UUID, free bool) (why noGPU, is bool) {
+	w := &c.waiter
+	kept := func(job int32, more string) (noGPU, bool) {
+		return noGPU{gpu.Kept, schema.WaitKept, "", c.name(job), "kept for " + c.name(job) + more}, true
 	}
-	return slices.Concat(c.waiter.kept, c.gathering.IDs)
+	offer := slices.IndexFunc(c.hands, func(h handOver) bool { return h.id == uuid && h.until > 0 })
+	to := slices.IndexFunc(c.moves, func(m move) bool { return slices.Contains(m.ids, uuid) })
+	switch {
+	case slices.Contains(c.excluded, uuid):
+		return noGPU{code: gpu.NotManaged, wait: schema.WaitGPUs, text: "freed by stop --gpu"}, true
+	case offer >= 0:
+		return noGPU{code: gpu.Kept, wait: schema.WaitCourtesy, text: c.hands[offer].turn.Why}, true
+	case free && slices.Contains(c.theirs, uuid):
+		return noGPU{code: gpu.Kept, wait: schema.WaitCourtesy, text: "another user's turn"}, true
+	case to >= 0:
+		return kept(c.moves[to].job, ", which is being resized")
+	case free && id != w.id && slices.Contains(c.gathering.IDs, uuid):
+		return kept(w.id, "")
+	case free && id != w.id && id != w.keptFor && slices.Contains(w.kept, uuid): // it may wait behind the first in line
+		return kept(w.keptFor, "")
+	case slices.Contains(c.health.resting, uuid):
+		return noGPU{code: gpu.Quarantined, wait: schema.WaitGPUs, text: "several jobs in a row died on it; unused until one of them has run on another GPU"}, true
+	case c.cooling[uuid] > c.now.Boot:
+		return noGPU{code: gpu.Claimed, wait: schema.WaitGPUs, text: "another run just claimed it"}, true
+	}
+	return noGPU{}, false
 }
 
 // wants describes what a request asks for, e.g. "needs 2 GPUs with 40 GiB each".

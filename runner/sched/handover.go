@@ -10,16 +10,10 @@ import (
 
 // devices tracks what readings do not show about GPUs.
 type devices struct {
-	excluded []gpu.UUID // excluded from this run by stop --gpu
-	cooling  []cooldown // just lost to another run
-	refusals int        // consecutive losses to other runs
-	hands    []handOver // in the order in which jobs left them
-}
-
-// A cooldown is a GPU left alone after a lost race.
-type cooldown struct {
-	id    gpu.UUID
-	until time.Duration
+	excluded []gpu.UUID                 // excluded from this run by stop --gpu
+	cooling  map[gpu.UUID]time.Duration // just lost to another run, so left alone until then
+	refusals int                        // consecutive losses to other runs
+	hands    []handOver                 // in the order in which jobs left them
 }
 
 // coolDown avoids GPUs that another run just took, for a pause that grows with each consecutive
@@ -27,9 +21,8 @@ type cooldown struct {
 func (c *Core) coolDown(ids []gpu.UUID, name string) {
 	c.refusals++
 	until := c.now.Boot + gpu.RaceBackoff(name, c.refusals, max(c.b.Settings.Poll, shortPause))
-	c.cooling = slices.DeleteFunc(c.cooling, func(s cooldown) bool { return s.until <= c.now.Boot })
 	for _, id := range ids {
-		c.cooling = append(c.cooling, cooldown{id, until})
+		c.cooling[id] = max(c.cooling[id], until)
 	}
 	c.readings.next = min(c.readings.next, until)
 }

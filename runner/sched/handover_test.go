@@ -8,16 +8,13 @@ import (
 
 func TestHandOverQueries(t *testing.T) {
 	offer := func(id gpu.UUID, run string) handOver {
-		return handOver{id: id, claim: "u1", open: true, until: 1, dealt: true, turn: gpu.Turn{Run: run, Why: "offered to " + run}}
+		return handOver{id: id, claim: "u1", open: true, until: 1, dealt: true, turn: gpu.Turn{Run: run}}
 	}
 	d := devices{hands: []handOver{offer("a", "x"), offer("b", "y"), offer("c", "x"), {id: "d", claim: "u1", open: true}, {id: "e", claim: "u1", open: true}}, excluded: []gpu.UUID{"e"}}
 	for i, want := range []int{0, 0, 1} {
 		if n := d.offersBefore(i); n != want {
 			t.Errorf("%d offers come before offer %d to the same run, want %d", n, i, want)
 		}
-	}
-	if d.offeredTo("b") != "offered to y" || d.offeredTo("d") != "" || d.offeredTo("z") != "" {
-		t.Errorf("got offers %q of b, %q of d, %q of z; want only one of b, to y", d.offeredTo("b"), d.offeredTo("d"), d.offeredTo("z"))
 	}
 	if ids := d.undealt(); len(ids) != 1 || ids[0] != "d" {
 		t.Errorf("got %v to deal, want d: a, b and c are offered, and e was released", ids)

@@ -326,13 +326,3 @@ func (c *Core) resumed(m *move) bool {
 func (r *resizes) moving(id int32) bool {
 	return slices.ContainsFunc(r.moves, func(m move) bool { return m.job == id })
 }
-
-// movesTo returns the name of the job in a move that a GPU is kept for, or "".
-func (c *Core) movesTo(id gpu.UUID) string {
-	for _, m := range c.moves {
-		if slices.Contains(m.ids, id) {
-			return c.name(m.job)
-		}
-	}
-	return ""
-}

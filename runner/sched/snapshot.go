@@ -427,29 +427,9 @@ type noGPU struct {
 }
 
 // whyNotOn returns why a job cannot have a particular GPU now.
-// It is a method of Core because the tests that refuse GPUs are spread over Core.
 func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
-	kept := func(job, text string) noGPU { return noGPU{gpu.Kept, schema.WaitKept, "", job, text} }
-	switch {
-	case slices.Contains(c.excluded, v.UUID):
-		return noGPU{code: gpu.NotManaged, wait: schema.WaitGPUs, text: "freed by stop --gpu"}
-	case c.offeredTo(v.UUID) != "":
-		return noGPU{code: gpu.Kept, wait: schema.WaitCourtesy, text: c.offeredTo(v.UUID)}
-	case slices.Contains(c.theirs, v.UUID) && v.OK:
-		return noGPU{code: gpu.Kept, wait: schema.WaitCourtesy, text: "another user's turn"}
-	case c.movesTo(v.UUID) != "":
-		job := c.movesTo(v.UUID)
-		return kept(job, "kept for "+job+", which is being resized")
-	case slices.Contains(c.leftTo(id), v.UUID) && v.OK:
-		job := c.name(c.waiter.id)
-		if !slices.Contains(c.gathering.IDs, v.UUID) {
-			job = c.name(c.waiter.keptFor)
-		}
-		return kept(job, "kept for "+job)
-	case slices.Contains(c.health.resting, v.UUID):
-		return noGPU{code: gpu.Quarantined, wait: schema.WaitGPUs, text: "several jobs in a row died on it; unused until one of them has run on another GPU"}
-	case slices.Contains(c.unavailable(c.waiter.id), v.UUID) && !slices.Contains(c.theirs, v.UUID):
-		return noGPU{code: gpu.Claimed, wait: schema.WaitGPUs, text: "another run just claimed it"}
+	if why, is := c.withheld(id, v.UUID, v.OK); is {
+		return why
 	}
 	no := noGPU{code: v.Code, wait: schema.WaitGPUs, user: v.User, text: v.Reason}
 	switch {

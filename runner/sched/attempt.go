@@ -81,6 +81,7 @@ type attempts struct {
 	onGPUs      int                 // how many hold a GPU
 	withoutGPUs gpu.HostResources   // host resources of attempts without GPUs, if this run has GPUs
 	asks        int                 // GPUs requested from the engine
+	pools       map[string]int      // use of the batch's pools: shared resources such as a slow disk or a license
 	queued      int                 // how many wait in the queue of a cluster
 }
 
@@ -215,7 +216,7 @@ func (c *Core) count(a *attempt, by int) {
 		c.live.queued += by
 	}
 	if a.pool.N > 0 {
-		c.pools.inUse[a.pool.Name] += by * a.pool.N
+		c.live.pools[a.pool.Name] += by * a.pool.N
 	}
 	if c.onPool(a) {
 		c.live.onGPUs += by

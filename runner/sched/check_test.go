@@ -86,7 +86,7 @@ func (c *Core) checkPools() error {
 		used[a.pool.Name] += a.pool.N
 		adopted = adopted || a.adopted
 	}
-	for name, n := range c.pools.inUse {
+	for name, n := range c.live.pools {
 		if n != used[name] || !adopted && n > c.poolSize(name) {
 			return fmt.Errorf("pool %s counts %d units in use, want %d; its size is %d", name, n, used[name], c.poolSize(name))
 		}

@@ -51,7 +51,6 @@ type Core struct {
 	ending
 	steering
 	gathering gathering
-	pools     pools
 	usage     usageStats
 	live      attempts
 	readings  readings
@@ -95,12 +94,11 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c := &Core{b: b, h: history, opts: opts}
 	c.limit = Limit{Jobs: -1} // none that a run can have, so that the engine gets the first
 	c.progress = progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{}}
-	c.byNeed, c.waiter.firstInLine, c.outOfSpace = map[need]*class{}, noneInLine, noneInLine
+	c.byNeed, c.waiter.firstInLine, c.lines = map[need]*class{}, noneInLine(), map[string]*firstInLine{}
 	c.fillQueues()
 	c.rank()
-	c.live.byID = map[string]*attempt{}
+	c.live.byID, c.live.pools = map[string]*attempt{}, map[string]int{}
 	c.health, c.cooling = newHealth(), map[gpu.UUID]time.Duration{}
-	c.pools = pools{map[string]int{}, map[string]*firstInLine{}}
 	c.resizes.last, c.resizes.warned = map[int32]time.Duration{}, map[int32]bool{}
 	for i := range c.jobs {
 		if opts.Selected == nil || opts.Selected[i] {

@@ -21,34 +21,37 @@ const maxPreparing = 64
 // A firstInLine is the first ready job, in the last fill, that lacked some resource.
 type firstInLine struct {
 	id    int32                   // -1 when there is none
-	first int32                   // the job whose patience counts; same as id, except in fills that a limit cut short
 	began map[int32]time.Duration // when each job that has not started since became first
 }
 
-var noneInLine = firstInLine{id: -1, first: -1}
+func noneInLine() firstInLine { return firstInLine{-1, map[int32]time.Duration{}} }
 
 // wait makes a job the first in line. Its patience also counts while a job ahead of it, such as the
 // next one of a queue, is first for a moment.
 func (h *firstInLine) wait(id int32, now time.Duration) {
 	h.id = id
-	if h.first == id {
-		return
+	if _, before := h.began[id]; !before {
+		h.began[id] = now
 	}
-	h.first = id
-	if _, before := h.began[id]; before {
-		return
-	}
-	if h.began == nil {
-		h.began = map[int32]time.Duration{}
-	}
-	h.began[id] = now
 }
 
-// start forgets the patience of a job that starts.
-func (h *firstInLine) start(id int32) {
-	if delete(h.began, id); h.first == id {
-		h.first = -1
+// await records that a job found too little of a pool, or of cores and host memory for "".
+func (c *Core) await(resource string, id int32) {
+	if c.lines[resource] == nil {
+		h := noneInLine()
+		c.lines[resource] = &h
 	}
+	if h := c.lines[resource]; h.id < 0 {
+		h.wait(id, c.now.Boot)
+	}
+}
+
+// keptFor returns the other job that a resource is kept for because its patience is over, or -1.
+func (c *Core) keptFor(resource string, id int32) int32 {
+	if h := c.lines[resource]; h != nil && h.id != id && c.patienceOver(h) {
+		return h.id
+	}
+	return -1
 }
 
 // waiter is the first job in line for a GPU.
@@ -77,10 +80,10 @@ func (c *Core) fill() {
 	}
 	c.refill = false
 	w := &c.waiter
-	w.id, w.kept, w.keptFor, w.free, c.outOfSpace.id, c.squeezed, c.failed = -1, nil, -1, 0, -1, false, c.failed[:0]
+	w.id, w.kept, w.keptFor, w.free, c.squeezed, c.failed = -1, nil, -1, 0, false, c.failed[:0]
 	c.gathering.IDs = nil
 	defer c.gather()
-	for _, h := range c.pools.heads {
+	for _, h := range c.lines {
 		h.id = -1
 	}
 	if c.sealed() {
@@ -106,14 +109,14 @@ func (c *Core) fill() {
 		if c.exceedsAllocation(id) != nil {
 			c.refill = true // the job before it in its class just started; the next fill holds this one
 		} else if c.full(id) != nil {
-			c.awaitPool(id)
+			c.await(c.spec(id).Pool.Name, id)
 		} else if c.space(id) == nil {
 			started = c.startJob(id)
 		} else {
 			l := c.lack(cl.HostResources, c.reserved())
 			c.squeezed = c.squeezed || l != nil
-			if c.outOfSpace.id < 0 && (l == nil || !l.Memory || cl.RAM <= l.Free.RAM+c.reserved().RAM) {
-				c.outOfSpace.wait(id, c.now.Boot)
+			if l == nil || !l.Memory || cl.RAM <= l.Free.RAM+c.reserved().RAM {
+				c.await("", id)
 			}
 		}
 		if started && c.firstOf(cl) >= 0 {
@@ -198,7 +201,7 @@ func (c *Core) waitsForOtherGPUs(id int32, req gpu.Request, aside []gpu.UUID) bo
 		others := func(cl *class) bool { return c.firstOf(cl) >= 0 && cl.req.Avoid == "" }
 		return len(c.live.all)+len(c.moves)+c.counts[waiting] > 0 || slices.ContainsFunc(c.classes, others)
 	}
-	if w := &c.waiter; w.first == id && c.overtaken(&w.firstInLine, id) {
+	if c.overtaken(&c.waiter.firstInLine, id) {
 		return false
 	}
 	free, ours := c.pool.Candidates(c.now.Boot, req, aside)
@@ -269,10 +272,9 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	if cl.gpus && c.spec(id).Affinity {
 		prepare.Cores = c.pool.Cores(g)
 	}
-	c.waiter.start(id)
-	c.outOfSpace.start(id)
-	for _, h := range c.pools.heads {
-		h.start(id)
+	delete(c.waiter.began, id)
+	for _, h := range c.lines {
+		delete(h.began, id)
 	}
 	c.set(id, preparing)
 	c.take(&attempt{

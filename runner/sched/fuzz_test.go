@@ -260,8 +260,8 @@ func (c *chaos) watch(a Action) {
 			}
 		}
 	case Gather:
-		if c.gathered[a.UniID] = true; len(a.Grant.UUIDs) != 1 || c.core.waiter.first < 0 {
-			c.t.Fatalf("%v is gathered for job %d", a.Grant.UUIDs, c.core.waiter.first)
+		if c.gathered[a.UniID] = true; len(a.Grant.UUIDs) != 1 || a.Job == "" {
+			c.t.Fatalf("%v is gathered for job %q", a.Grant.UUIDs, a.Job)
 		}
 	case Ungather:
 		if !c.gathered[a.UniID] {

@@ -13,17 +13,16 @@ import (
 
 // readyJobs holds the jobs that may start, immediately or in turn.
 type readyJobs struct {
-	ranks      []int32 // order in which jobs are tried, by job
-	classes    []*class
-	byNeed     map[need]*class
-	queues     []queue
-	backoff    priorityQueue[due] // jobs waiting for a retry; stale entries are dropped when they reach the top
-	refill     bool               // a change may let some job start
-	failed     []gpu.Request      // requests that found no GPU in the last fill, the waiter's first
-	waiter     waiter
-	outOfSpace firstInLine // the first ready job that found too few cores or too little host memory
-
-	squeezed bool // a job lacked cores or host memory that other runs hold
+	ranks    []int32 // order in which jobs are tried, by job
+	classes  []*class
+	byNeed   map[need]*class
+	queues   []queue
+	backoff  priorityQueue[due] // jobs waiting for a retry; stale entries are dropped when they reach the top
+	refill   bool               // a change may let some job start
+	failed   []gpu.Request      // requests that found no GPU in the last fill, the waiter's first
+	waiter   waiter
+	lines    map[string]*firstInLine // for each pool, and "" for cores and host memory
+	squeezed bool                    // a job lacked cores or host memory that other runs hold
 }
 
 // A priorityQueue is a heap: no element is Before the one at index 0.
@@ -233,8 +232,8 @@ func (c *Core) room(id int32) *schema.Wait {
 func (c *Core) quota(id int32) *schema.Wait {
 	cl := c.jobs[id].class
 	own := c.reserved()
-	if h := &c.outOfSpace; (cl.CPUs > 0 || cl.RAM > 0) && h.id != id && c.patienceOver(h) {
-		return waits(schema.WaitKept, "cores and host memory are kept for %s", c.name(h.id)).On(c.name(h.id))
+	if h := c.keptFor("", id); h >= 0 && (cl.CPUs > 0 || cl.RAM > 0) {
+		return waits(schema.WaitKept, "cores and host memory are kept for %s", c.name(h)).On(c.name(h))
 	}
 	if most := c.opts.CPUs; most > 0 && cl.CPUs > 0 && own.CPUs+cl.CPUs > most {
 		return waits(schema.WaitCPUs, "needs %s; %d of %d are free", state.Count(cl.CPUs, "core"), max(0, most-own.CPUs), most)
@@ -266,12 +265,6 @@ func (c *Core) maxRequested() (int, string) {
 	return most, "max_gpus"
 }
 
-// pools tracks the use of the batch's pools: shared resources such as a slow disk or a license.
-type pools struct {
-	inUse map[string]int          // by live attempts
-	heads map[string]*firstInLine // the first ready job that found too little in each
-}
-
 // poolSize returns the size of a pool.
 func (c *Core) poolSize(name string) int {
 	for _, p := range c.b.Settings.Pools {
@@ -289,10 +282,10 @@ func (c *Core) full(id int32) *schema.Wait {
 	if use.N == 0 {
 		return nil
 	}
-	if h := c.pools.heads[use.Name]; h != nil && h.id != id && c.patienceOver(h) {
-		return waits(schema.WaitKept, "pool %s is kept for %s", use.Name, c.name(h.id)).On(c.name(h.id))
+	if h := c.keptFor(use.Name, id); h >= 0 {
+		return waits(schema.WaitKept, "pool %s is kept for %s", use.Name, c.name(h)).On(c.name(h))
 	}
-	used := c.pools.inUse[use.Name]
+	used := c.live.pools[use.Name]
 	for _, m := range c.moves {
 		if p := c.spec(m.job).Pool; p.Name == use.Name {
 			used += p.N
@@ -302,17 +295,4 @@ func (c *Core) full(id int32) *schema.Wait {
 		return waits(schema.WaitPool, "needs %d of pool %s; %d of %d are free", use.N, use.Name, max(0, size-used), size)
 	}
 	return nil
-}
-
-// awaitPool records that a job found too little in its pool.
-func (c *Core) awaitPool(id int32) {
-	name := c.spec(id).Pool.Name
-	h := c.pools.heads[name]
-	if h == nil {
-		h = &firstInLine{id: -1, first: -1}
-		c.pools.heads[name] = h
-	}
-	if h.id < 0 {
-		h.wait(id, c.now.Boot)
-	}
 }

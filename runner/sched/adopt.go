@@ -30,10 +30,9 @@ func (Began) on(c *Core) {
 		a.follow(jobs)
 		c.take(a)
 		c.lookFor(a)
-		c.live.asked++
 		c.do(Adopt{Attempt: *open[i]})
 	}
-	if c.live.asked == 0 {
+	if len(open) == 0 {
 		c.begin()
 	} else {
 		c.initPruning()
@@ -116,11 +115,8 @@ func (c *Core) jobsOf(attempts []*attempt) map[place]int32 {
 // answered records that the engine has reported on an attempt. After the last report, it judges all
 // jobs again and begins the run.
 func (c *Core) answered(a *attempt) {
-	if !a.asked {
-		return
-	}
 	a.asked = false
-	if c.live.asked--; c.live.asked == 0 && !c.begun {
+	if !c.begun && !slices.ContainsFunc(c.live.all, func(a *attempt) bool { return a.asked }) {
 		c.judge()
 		c.begin()
 	}

@@ -76,13 +76,11 @@ type origin struct {
 type attempts struct {
 	all         []*attempt          // in the order of their grants
 	byID        map[string]*attempt // by uni_id
-	asked       int                 // adopted attempts without an answer
 	reserved    gpu.HostResources   // reserved on the host
 	onGPUs      int                 // how many hold a GPU
 	withoutGPUs gpu.HostResources   // host resources of attempts without GPUs, if this run has GPUs
 	asks        int                 // GPUs requested from the engine
 	pools       map[string]int      // use of the batch's pools: shared resources such as a slow disk or a license
-	queued      int                 // how many wait in the queue of a cluster
 }
 
 // started yields the attempts that have left preparation.
@@ -158,18 +156,15 @@ func (c *Core) giveBack(a *attempt, stuck, outrun bool) {
 
 // setQueued records whether an attempt is in the queue of a cluster.
 func (c *Core) setQueued(a *attempt, queued bool) {
-	if queued && !a.queued {
-		c.live.queued++
-	} else if a.queued && !queued {
-		c.live.queued--
-	}
 	if a.queued = queued; a.job >= 0 {
 		c.jobs[a.job].queued = queued
 	}
 }
 
 // allQueued reports whether all live attempts wait in the queue of a cluster.
-func (l *attempts) allQueued() bool { return l.queued == len(l.all) }
+func (l *attempts) allQueued() bool {
+	return !slices.ContainsFunc(l.all, func(a *attempt) bool { return !a.queued })
+}
 
 // whyQueued describes the wait of a job's attempt in the queue of a cluster.
 func (c *Core) whyQueued(id int32) *schema.Wait {
@@ -212,9 +207,6 @@ func (c *Core) onPool(a *attempt) bool { return len(a.grant.UUIDs) > 0 && c.pool
 func (c *Core) count(a *attempt, by int) {
 	c.live.reserved.Add(a.grant.HostResources, by)
 	c.live.asks += by * a.asks
-	if a.queued {
-		c.live.queued += by
-	}
 	if a.pool.N > 0 {
 		c.live.pools[a.pool.Name] += by * a.pool.N
 	}

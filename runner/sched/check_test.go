@@ -37,19 +37,13 @@ func (c *Core) checkCounts() error {
 
 // checkLive compares the totals with the sums over live attempts.
 func (c *Core) checkLive() error {
-	n, onGPUs, asked, queued, beyond := 0, 0, 0, 0, gpu.HostResources{}
+	n, onGPUs, beyond := 0, 0, gpu.HostResources{}
 	own := map[int32]int16{}
 	for _, a := range c.live.all {
 		n++
 		beyond.Add(a.grant.HostResources, 1)
 		if len(a.grant.UUIDs) > 0 && c.pool != nil {
 			onGPUs++
-		}
-		if a.asked {
-			asked++
-		}
-		if a.queued {
-			queued++
 		}
 		if a.job >= 0 {
 			own[a.job]++
@@ -67,8 +61,8 @@ func (c *Core) checkLive() error {
 	if n != len(c.live.byID)+c.counts[preparing] || len(c.live.byID) != len(c.h.Open) && !(n == 0 && !c.begun) {
 		return fmt.Errorf("%d live, %d by id, %d prepared, %d open", n, len(c.live.byID), c.counts[preparing], len(c.h.Open))
 	}
-	if l := &c.live; beyond != l.reserved || onGPUs != l.onGPUs || asked != l.asked || queued != l.queued {
-		return fmt.Errorf("cores and memory %v/%v, on GPUs %d/%d, being looked up %d/%d, queued %d/%d", l.reserved, beyond, l.onGPUs, onGPUs, l.asked, asked, l.queued, queued)
+	if l := &c.live; beyond != l.reserved || onGPUs != l.onGPUs {
+		return fmt.Errorf("cores and memory %v/%v, on GPUs %d/%d", l.reserved, beyond, l.onGPUs, onGPUs)
 	}
 	for i := range c.jobs {
 		if c.jobs[i].own != own[int32(i)] {

@@ -295,7 +295,7 @@ func (c *Core) giveUp() {
 
 // giveUpQueued ends the wait when no submitted attempt has begun for max_wait.
 func (c *Core) giveUpQueued() {
-	if c.live.queued == 0 || !c.live.allQueued() || c.live.allOnHold() || !c.begun {
+	if len(c.live.all) == 0 || !c.live.allQueued() || c.live.allOnHold() || !c.begun {
 		c.idle = 0
 		return
 	}

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"math"
 	"slices"
@@ -288,7 +287,9 @@ func (c *Core) countFailure(id int32, p phase, f state.Fact, granted gpu.Bytes) 
 		c.grow(id, f, granted)
 	}
 	c.set(id, waiting)
-	heap.Push(&c.backoff, due{c.now.Boot + pause(r, int(j.failures)), id})
+	d := due{c.now.Boot + pause(r, int(j.failures)), id}
+	at, _ := slices.BinarySearchFunc(c.backoff, d, due.compare)
+	c.backoff = slices.Insert(c.backoff, at, d)
 }
 
 // failPermanently ends a job that failed without a retry left. The history already has its last
@@ -409,8 +410,7 @@ type due struct {
 	id int32
 }
 
-// Before reports whether d may retry first.
-func (d due) Before(e due) bool { return d.at < e.at || d.at == e.at && d.id < e.id }
+func (d due) compare(e due) int { return cmp.Or(cmp.Compare(d.at, e.at), cmp.Compare(d.id, e.id)) }
 
 // nextRetry returns the job that may retry first.
 func (c *Core) nextRetry() (due, bool) {
@@ -418,7 +418,7 @@ func (c *Core) nextRetry() (due, bool) {
 		if d := c.backoff[0]; c.jobs[d.id].phase == waiting {
 			return d, true
 		}
-		heap.Pop(&c.backoff)
+		c.backoff = c.backoff[1:]
 	}
 	return due{}, false
 }
@@ -430,7 +430,7 @@ func (c *Core) due() {
 		if !ok || d.at > c.now.Boot {
 			return
 		}
-		heap.Pop(&c.backoff)
+		c.backoff = c.backoff[1:]
 		c.set(d.id, pending)
 		c.consider(d.id)
 	}

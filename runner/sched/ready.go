@@ -17,9 +17,9 @@ type readyJobs struct {
 	classes  []*class
 	byNeed   map[need]*class
 	queues   []queue
-	backoff  priorityQueue[due] // jobs waiting for a retry; stale entries are dropped when they reach the top
-	refill   bool               // a change may let some job start
-	failed   []gpu.Request      // requests that found no GPU in the last fill, the waiter's first
+	backoff  []due         // jobs waiting for a retry, the next one first; stale entries are dropped when they are due
+	refill   bool          // a change may let some job start
+	failed   []gpu.Request // requests that found no GPU in the last fill, the waiter's first
 	waiter   waiter
 	lines    map[string]*firstInLine // for each pool, and "" for cores and host memory
 	squeezed bool                    // a job lacked cores or host memory that other runs hold

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"slices"
 	"time"
@@ -225,8 +224,8 @@ func (c *Core) GPUs(now Now) []schema.GPU {
 
 // nextRetries returns the jobs whose retries come first.
 func (c *Core) nextRetries() (jobs []schema.Job) {
-	for left := slices.Clone(c.backoff); len(left) > 0 && len(jobs) < maxWaiting; {
-		if d := heap.Pop(&left).(due); c.jobs[d.id].phase == waiting {
+	for _, d := range c.backoff {
+		if c.jobs[d.id].phase == waiting && len(jobs) < maxWaiting {
 			jobs = append(jobs, schema.Job{
 				File: c.b.Files[c.file(d.id)].Real, Name: c.name(d.id), Key: c.b.Jobs[d.id].Key.String(), State: state.Waiting, Wait: c.whyRetry(d.id), Attempts: int(c.jobs[d.id].attempt),
 			})

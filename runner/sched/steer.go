@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 
 	"gpurun/gpu"
@@ -116,7 +115,6 @@ func (ev RetryRequested) on(c *Core) {
 		case j.gone: // no file has the job any more
 		case j.phase == waiting:
 			c.backoff = slices.DeleteFunc(c.backoff, func(d due) bool { return d.id == id })
-			heap.Init(&c.backoff)
 			c.set(id, pending)
 		case (j.phase.over() && !j.phase.good() && j.phase != blocked || j.phase == pruned) && j.own == 0:
 			j.failures, j.quit = 0, false

@@ -54,6 +54,17 @@ func (l *lack) String() string {
 	return gpuNumbers(l.gpus) + ": " + l.text
 }
 
+// lackList groups GPUs by reason.
+type lackList []*lack
+
+func (l *lackList) add(text string, index int) {
+	i := slices.IndexFunc(*l, func(l *lack) bool { return l.text == text })
+	if i < 0 {
+		i, *l = len(*l), append(*l, &lack{text: text})
+	}
+	(*l)[i].gpus = append((*l)[i].gpus, index)
+}
+
 // brief returns why a job cannot have a GPU, for the state line: "has 9 GiB (bob, jupyter, since
 // 08:42)".
 func (c *Core) brief(v *gpu.Verdict, no noGPU) string {
@@ -86,14 +97,7 @@ func (c *Core) brief(v *gpu.Verdict, no noGPU) string {
 // holds all GPUs, which is a sufficient explanation.
 func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {
 	usable, free, ours, theirs := 0, &lack{"free", nil, true}, &lack{"used by this batch", nil, true}, &lack{"used by others", nil, true}
-	rest, users := []*lack{ours, theirs}, []*lack(nil)
-	add := func(to *[]*lack, text string, index int) {
-		i := slices.IndexFunc(*to, func(l *lack) bool { return l.text == text })
-		if i < 0 {
-			i, *to = len(*to), append(*to, &lack{text: text})
-		}
-		(*to)[i].gpus = append((*to)[i].gpus, index)
-	}
+	rest, users := lackList{ours, theirs}, lackList(nil)
 	for _, v := range c.pool.Admit(c.now.Boot, req) {
 		no := c.whyNotOn(id, v)
 		if v.Never {
@@ -106,9 +110,9 @@ func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {
 			ours.gpus = append(ours.gpus, v.Index)
 		case no.user != "":
 			theirs.gpus = append(theirs.gpus, v.Index)
-			add(&users, c.brief(&v, no), v.Index)
+			users.add(c.brief(&v, no), v.Index)
 		default:
-			add(&rest, c.brief(&v, no), v.Index)
+			rest.add(c.brief(&v, no), v.Index)
 		}
 	}
 	switch n := len(ours.gpus); {

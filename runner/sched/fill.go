@@ -466,27 +466,27 @@ func DescribeVerdicts(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
 // groupByReason describes each GPU that could ever serve the request with say, and groups GPUs with
 // the same description. An empty description means free.
 func groupByReason(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string {
-	var reasons, words []string
-	alike := map[string][]int{} // GPU indices by reason
+	var reasons lackList
+	var words []string
+	free, more := 0, 0
 	for _, v := range verdicts {
 		if v.Never {
 			continue
 		}
-		reason := say(v)
-		if alike[reason] == nil && reason != "" {
-			reasons = append(reasons, reason)
+		if reason := say(v); reason != "" {
+			reasons.add(reason, v.Index)
+		} else {
+			free++
 		}
-		alike[reason] = append(alike[reason], v.Index)
 	}
-	if free := len(alike[""]); free > 0 {
+	if free > 0 {
 		words = append(words, fmt.Sprintf("%d free now", free))
 	}
-	more := 0
-	for i, reason := range reasons {
+	for i, l := range reasons {
 		if i < maxReasons {
-			words = append(words, gpuNumbers(alike[reason])+": "+reason)
+			words = append(words, gpuNumbers(l.gpus)+": "+l.text)
 		} else {
-			more += len(alike[reason])
+			more += len(l.gpus)
 		}
 	}
 	if more > 0 {

@@ -130,17 +130,18 @@ func (c *Core) see(seen gpu.Observation) {
 			a.readings++
 		}
 	}
-	listed := slices.DeleteFunc(slices.Clone(seen.Readings), func(r gpu.Reading) bool { return !r.Listed || r.Err != "" })
 	allowed := func(job int32) bool { return slices.Contains(c.spec(job).Allow, AllowStray) }
-	for i := range listed {
-		for _, s := range c.sharing.strays(&listed[i], &c.live, c.pool, allowed) {
+	for i := range seen.Readings {
+		r := &seen.Readings[i]
+		if !r.Listed || r.Err != "" {
+			continue
+		}
+		for _, s := range c.sharing.strays(r, &c.live, c.pool, allowed) {
 			if c.do(Warn{Text: s.warning}); s.end {
 				c.endAttempt(s.attempt, state.WhyStray, false)
 			}
 		}
-	}
-	for i := range listed {
-		for _, warning := range c.sharing.newcomers(&listed[i], &c.live, c.pool) {
+		for _, warning := range c.sharing.newcomers(r, &c.live, c.pool) {
 			c.do(Warn{Text: warning})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/jobspec"
 	"gpurun/state"
 	"gpurun/state/schema"
 )
@@ -294,10 +293,6 @@ func (c *Core) wish() {
 // A background run stops a job when a foreground wish needs its GPUs, and all of its jobs
 // when its hours end. The stopped jobs run again later, and spend no retry.
 
-// attendEvery is how often a run without waiting jobs reads all GPUs, in case it missed a wish or
-// must notify its user of free GPUs.
-const attendEvery = time.Minute
-
 // yieldToForeground stops the background jobs that must make room now.
 func (c *Core) yieldToForeground() {
 	if c.giveWayAt = 0; !c.b.Settings.Background || len(c.live.all) == 0 {
@@ -331,32 +326,12 @@ func (c *Core) preempt(a *attempt, why string) {
 	c.endAttempt(a, state.WhyPreempted, false)
 }
 
-// watchesOthers reports whether to read all GPUs although no job waits for one: because other runs'
-// resources prevent a start, or because their wishes may preempt this run's jobs.
-func (c *Core) watchesOthers() bool {
-	if c.squeezed || c.notifiesFree() && c.now.Boot >= c.readings.all.at+attendEvery {
-		return true
-	}
-	if !c.b.Settings.Background || c.live.onGPUs == 0 {
-		return false
-	}
-	return c.pool.Turns.ForegroundWaits() || c.now.Boot >= c.readings.all.at+attendEvery
-}
-
-// notifiesFree reports whether a notification target subscribes to free GPUs.
-func (c *Core) notifiesFree() bool {
-	return c.begun && slices.ContainsFunc(c.b.Settings.Notify, func(n jobspec.Notify) bool { return slices.Contains(n.On, "gpus_free") })
-}
-
 // nextYield calls by with the times at which yieldToForeground may have something to do.
 func (c *Core) nextYield(by func(time.Duration)) {
 	if !c.b.Settings.Background || len(c.live.all) == 0 {
 		return
 	}
 	by(c.giveWayAt)
-	if c.live.onGPUs > 0 {
-		by(c.readings.all.at + attendEvery)
-	}
 	if c.b.Settings.Hours.String() != "" || c.pool != nil && len(c.pool.Host().Hours) > 0 {
 		by(c.now.Boot + time.Minute - c.now.Wall.Sub(c.now.Wall.Truncate(time.Minute))) // hours end at full minutes
 	}

@@ -61,14 +61,26 @@ func (c *Core) read() {
 	}
 }
 
-// wantsReadings reports whether the run needs readings of all GPUs.
-func (c *Core) wantsReadings() bool { return c.waiter.id >= 0 || c.growing || c.watchesOthers() }
+// wantsReadings reports whether the run needs a reading of all GPUs: a job waits for one, or for
+// resources that other runs hold; a job could grow; or a foreground run may preempt this one's jobs.
+func (c *Core) wantsReadings() bool {
+	background := c.b.Settings.Background && c.live.onGPUs > 0
+	return c.waiter.id >= 0 || c.growing || c.squeezed || background && c.pool.Turns.ForegroundWaits() ||
+		c.attends() && c.now.Boot >= c.readings.all.at+attendEvery
+}
+
+// attends reports whether to read all GPUs every attendEvery in any case, because the run might have missed
+// a wish of a foreground run or must notify its user of free GPUs.
+func (c *Core) attends() bool {
+	free := func(n jobspec.Notify) bool { return slices.Contains(n.On, "gpus_free") }
+	return c.b.Settings.Background && c.live.onGPUs > 0 || c.pool != nil && c.begun && slices.ContainsFunc(c.b.Settings.Notify, free)
+}
 
 // nextRead calls by with the times at which readings are due.
 func (c *Core) nextRead(by func(time.Duration)) {
 	wanted := c.wantsReadings()
 	c.readings.nextDue(&c.live, wanted, by)
-	if !wanted && c.pool != nil && c.notifiesFree() {
+	if !wanted && c.attends() {
 		by(c.readings.all.at + attendEvery)
 	}
 	c.nextHandOver(by)

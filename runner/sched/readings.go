@@ -14,6 +14,7 @@ const (
 	longestPause = time.Minute            // between failing readings, or a poll if that is longer
 	usedFirst    = 500 * time.Millisecond // after a start, so that short jobs are sampled too
 	usedEvery    = time.Second
+	attendEvery  = time.Minute // between readings of all GPUs while no job waits; see attends
 	listEvery    = stall.Listing
 	listStep     = 128 * gpu.MiB // a drop in free memory that triggers a list
 )

@@ -19,23 +19,6 @@ type wishing struct {
 	turnChanges time.Duration // when theirs changes by time alone; 0 for never
 	heard       []gpu.Claim   // other runs' claims, as last read
 	giveWayAt   time.Duration // when this background run may have to give way although nothing else changes; 0 for never
-	asked       requests
-}
-
-// requests caches this run's waiting requests with their inputs. Most steps do not change them,
-// and with many jobs computing them would dominate a step.
-type requests struct {
-	of   []askedFor
-	room int
-	most int // see gpu.WishRequest
-	host *gpu.HostRules
-	not  []gpu.UUID // GPUs that no job of this run uses now, which other runs would still offer
-	asks []gpu.WishRequest
-}
-
-type askedFor struct {
-	class *class
-	jobs  int // at most as many as there are GPUs
 }
 
 const (
@@ -182,32 +165,33 @@ func (c *Core) currentWish() gpu.Wish {
 	return w
 }
 
-// wishRequests returns the requests of the waiting jobs, in their order.
-func (c *Core) wishRequests() []gpu.WishRequest {
-	now := requests{room: c.pool.Room(c.now.Boot), most: c.pool.MostRoom(c.now.Boot), host: c.pool.Host(), not: slices.Concat(c.excluded, c.health.resting, c.pool.Sick())}
+// wishRequests returns the requests of the waiting jobs, in their order, but those for GPUs first,
+// since GPUs are gathered for the first request.
+func (c *Core) wishRequests() (asks []gpu.WishRequest) {
+	var wanting []*class
 	for _, cl := range c.classes {
 		if id := c.firstOf(cl); id >= 0 && cl.impossible == "" && c.full(id) == nil && c.quota(id) == nil && (cl.gpus || c.space(id) != nil) {
-			now.of = append(now.of, askedFor{cl, min(len(cl.jobs), c.pool.Size())})
+			wanting = append(wanting, cl)
 		}
 	}
-	slices.SortFunc(now.of, func(a, b askedFor) int {
-		if a.class.gpus != b.class.gpus { // devices are gathered for the first
-			return map[bool]int{true: -1, false: 1}[a.class.gpus]
+	slices.SortFunc(wanting, func(a, b *class) int {
+		switch {
+		case a.gpus && !b.gpus:
+			return -1
+		case b.gpus && !a.gpus:
+			return 1
 		}
-		return int(a.class.jobs[0].rank - b.class.jobs[0].rank)
+		return int(a.jobs[0].rank - b.jobs[0].rank)
 	})
-	now.of = now.of[:min(len(now.of), maxAsks)]
-	if was := &c.asked; slices.Equal(was.of, now.of) && was.room == now.room && was.most == now.most && was.host == now.host && slices.Equal(was.not, now.not) {
-		return was.asks
-	}
-	for _, f := range now.of {
-		if a := c.pool.WishRequest(c.now.Boot, f.class.req, f.jobs, now.not); a.Min == 0 || max(a.Room, a.Most) > 0 && len(a.UUIDs) > 0 {
-			a.HostResources = f.class.HostResources
-			now.asks = append(now.asks, a)
+	unused := slices.Concat(c.excluded, c.health.resting, c.pool.Sick()) // GPUs that other runs would still offer
+	for _, cl := range wanting[:min(len(wanting), maxAsks)] {
+		a := c.pool.WishRequest(c.now.Boot, cl.req, min(len(cl.jobs), c.pool.Size()), unused)
+		if a.Min == 0 || max(a.Room, a.Most) > 0 && len(a.UUIDs) > 0 {
+			a.HostResources = cl.HostResources
+			asks = append(asks, a)
 		}
 	}
-	c.asked = now
-	return now.asks
+	return asks
 }
 
 // space returns the lack of cores or host memory that keeps a ready job from starting now, or nil.
@@ -272,10 +256,7 @@ func (c *Core) wish() {
 		w = c.currentWish()
 	}
 	c.since = w.Since
-	same := w.HostResources == c.published.HostResources && w.Gathers == c.published.Gathers && len(w.Requests) == len(c.published.Requests) && (len(w.Requests) == 0 || reflect.DeepEqual(w.Requests, c.published.Requests))
-	if same {
-		c.published.Requests = w.Requests // cheap to compare next time
-	}
+	same := w.HostResources == c.published.HostResources && w.Gathers == c.published.Gathers && reflect.DeepEqual(w.Requests, c.published.Requests)
 	age, due := c.now.Boot-c.publishedAt, wishSlow
 	if !w.Since.Equal(c.published.Since) {
 		due = wishEvery

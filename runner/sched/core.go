@@ -99,7 +99,7 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c.rank()
 	c.live.byID, c.live.pools = map[string]*attempt{}, map[string]int{}
 	c.health, c.cooling = newHealth(), map[gpu.UUID]time.Duration{}
-	c.resizes.last, c.resizes.warned = map[int32]time.Duration{}, map[int32]bool{}
+	c.resizes = resizes{last: map[int32]time.Duration{}, declined: map[int]time.Duration{}, warned: map[int32]bool{}}
 	for i := range c.jobs {
 		if opts.Selected == nil || opts.Selected[i] {
 			c.jobs[i].phase = pending

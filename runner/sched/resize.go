@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/jobspec"
 	"gpurun/state"
 )
 
@@ -32,9 +31,9 @@ type resizes struct {
 	possible bool                    // some job may be resized
 	moves    []move                  // in the order of their ends
 	last     map[int32]time.Duration // by job: when it was last resized or asked to save, in any run
-	declined []declinedOffer
-	growing  bool           // some job could grow, so all GPUs are read
-	warned   map[int32]bool // jobs with a warning that the engine did not ask them to save
+	declined map[int]time.Duration   // by uid of users who did not take GPUs that a job gave up: until when no job gives up more
+	growing  bool                    // some job could grow, so all GPUs are read
+	warned   map[int32]bool          // jobs with a warning that the engine did not ask them to save
 }
 
 // A move is a job between two attempts of a resize. It expires after a while.
@@ -45,25 +44,13 @@ type move struct {
 	began time.Duration
 }
 
-// A declinedOffer is an offer of GPUs that a job gave up and its user did not take.
-type declinedOffer struct {
-	uid   int
-	until time.Duration
-}
-
 // elastic tracks an attempt's load for resizes.
 type elastic struct {
-	pushed bool          // this run asked it to save its work
-	grows  bool          // because it can have more GPUs
-	idle   bool          // because it hardly uses its GPUs
-	spare  []spare       // GPUs that it could have in addition
-	seen   time.Duration // time of the reading they are from
-}
-
-// A spare is a GPU that an attempt could use in addition.
-type spare struct {
-	id    gpu.UUID
-	since time.Duration
+	pushed bool                       // this run asked it to save its work
+	grows  bool                       // because it can have more GPUs
+	idle   bool                       // because it hardly uses its GPUs
+	spare  map[gpu.UUID]time.Duration // GPUs that it could have in addition, and since when
+	seen   time.Duration              // time of the reading they are from
 }
 
 // remember reads from the history when jobs were last resized.
@@ -111,7 +98,8 @@ func (c *Core) canResize(a *attempt) bool {
 
 // shrinks reports whether an attempt gives up GPUs now.
 func (c *Core) shrinks(a *attempt) bool {
-	a.grows, a.idle = false, c.busy(a, func(percent int, r *jobspec.Resize) bool { return percent < r.Down })
+	percent, known := c.load(a, true)
+	a.grows, a.idle = false, known && percent < c.spec(a.job).Resize.Down
 	return len(c.releasable(a)) > 0
 }
 
@@ -119,7 +107,7 @@ func (c *Core) shrinks(a *attempt) bool {
 // user again for a while.
 func (c *Core) declined(h *handOver) {
 	if h.gift {
-		c.resizes.declined = append(c.resizes.declined, declinedOffer{h.turn.UID, c.now.Boot + declinedFor})
+		c.resizes.declined[h.turn.UID] = c.now.Boot + declinedFor
 	}
 }
 
@@ -129,9 +117,7 @@ func (c *Core) releasable(a *attempt) []gpu.ReleasableDevice {
 	if c.b.Settings.Background || !c.pool.Turns.HasRivals() && (!a.idle || c.waiter.id < 0) {
 		return nil
 	}
-	declined := func(uid int) bool {
-		return slices.ContainsFunc(c.resizes.declined, func(i declinedOffer) bool { return i.uid == uid && c.now.Boot < i.until })
-	}
+	declined := func(uid int) bool { return c.now.Boot < c.resizes.declined[uid] }
 	return c.pool.Turns.Releasable(c.now.Boot, a.uniID, c.request(a.job), a.idle, declined)
 }
 
@@ -146,9 +132,9 @@ func (c *Core) widest(id int32) int {
 
 // grows reports whether an attempt can have more GPUs now.
 func (c *Core) grows(a *attempt) bool {
-	up := func(percent int, r *jobspec.Resize) bool { return percent > r.Up }
+	up := c.spec(a.job).Resize.Up
 	// Its GPUs may have been busy in the same minute in which others were free.
-	if !c.loaded(a, max(a.began, c.now.Boot-c.steady()), up) || len(a.grant.UUIDs) >= c.widest(a.job) || c.waiter.id >= 0 || len(c.moves) > 0 {
+	if percent, known := c.load(a, false); !known || percent <= up || len(a.grant.UUIDs) >= c.widest(a.job) || c.waiter.id >= 0 || len(c.moves) > 0 {
 		a.spare, a.seen = nil, 0
 		return false
 	}
@@ -158,17 +144,17 @@ func (c *Core) grows(a *attempt) bool {
 	}
 	a.seen = c.readings.succeeded
 	before := a.spare
-	a.spare = nil
-	a.grows = false
+	a.spare, a.grows = map[gpu.UUID]time.Duration{}, false
 	for _, id := range c.spares(a) {
-		s := spare{id, c.now.Boot}
-		if i := slices.IndexFunc(before, func(s spare) bool { return s.id == id }); i >= 0 {
-			s.since = before[i].since
+		since, known := before[id]
+		if !known {
+			since = c.now.Boot
 		}
-		a.spare = append(a.spare, s)
-		a.grows = a.grows || c.now.Boot-s.since >= c.steady()
+		a.spare[id] = since
+		a.grows = a.grows || c.now.Boot-since >= c.steady()
 	}
-	return a.grows && c.busy(a, up) && c.pool.FitsAfterRelease(c.now.Boot, a.uniID, c.request(a.job))
+	percent, known := c.load(a, true)
+	return a.grows && known && percent > up && c.pool.FitsAfterRelease(c.now.Boot, a.uniID, c.request(a.job))
 }
 
 // spares returns the free GPUs that an attempt could have in addition and that no other run
@@ -180,17 +166,14 @@ func (c *Core) spares(a *attempt) []gpu.UUID {
 	return slices.DeleteFunc(free, func(id gpu.UUID) bool { return c.pool.Turns.Wanted(id) })
 }
 
-// busy reports whether is holds for the load of an attempt's GPUs in the last minute. The attempt
-// must have held them all that time.
-func (c *Core) busy(a *attempt, is func(percent int, r *jobspec.Resize) bool) bool {
+// load returns how busy the GPUs of an attempt were in the last minute, in percent. long means that the
+// attempt must have held them for all of it.
+func (c *Core) load(a *attempt, long bool) (percent int, known bool) {
 	since := c.now.Boot - c.steady()
-	return a.began <= since && c.loaded(a, since, is)
-}
-
-// loaded is like busy, but from since on. The attempt must have held its GPUs since then.
-func (c *Core) loaded(a *attempt, since time.Duration, is func(percent int, r *jobspec.Resize) bool) bool {
-	percent, known := c.pool.Busy(c.now.Boot, since, a.grant.UUIDs)
-	return known && is(percent, &c.spec(a.job).Resize)
+	if long && a.began > since {
+		return 0, false
+	}
+	return c.pool.Busy(c.now.Boot, max(a.began, since), a.grant.UUIDs)
 }
 
 func (c *Core) steady() time.Duration {

@@ -102,10 +102,13 @@ func (c *Core) jobsOf(attempts []*attempt) map[place]int32 {
 	for _, a := range attempts {
 		jobs[a.byKey()], jobs[a.byName()] = -1, -1
 	}
-	for i := 0; i < len(c.jobs) && len(attempts) > 0; i++ {
-		for _, at := range []place{c.keyOf(int32(i)), c.nameOf(int32(i))} {
-			if _, wanted := jobs[at]; wanted && !c.jobs[i].gone {
-				jobs[at] = int32(i)
+	if len(attempts) == 0 {
+		return jobs
+	}
+	for id, j := range c.each {
+		for _, at := range []place{c.keyOf(id), c.nameOf(id)} {
+			if _, wanted := jobs[at]; wanted && !j.gone {
+				jobs[at] = id
 			}
 		}
 	}
@@ -128,15 +131,15 @@ func (c *Core) begin() {
 	c.initPruning()
 	c.remember()
 	c.ended = c.ended[:0]
-	for i := range c.jobs {
-		c.place(int32(i))
+	for id := range c.each {
+		c.place(id)
 	}
-	for i := range c.jobs {
-		c.jobs[i].unmet, c.jobs[i].bad = c.needed(int32(i))
+	for id, j := range c.each {
+		j.unmet, j.bad = c.needed(id)
 	}
 	c.estimateDurations()
-	for i := range c.jobs {
-		c.consider(int32(i))
+	for id := range c.each {
+		c.consider(id)
 	}
 }
 
@@ -230,21 +233,20 @@ func (c *Core) inOrder() []int32 {
 // those without an end in this run.
 func (c *Core) updateMembership() (again []bool) {
 	again = make([]bool, len(c.jobs))
-	for i := range c.jobs {
-		id, j := int32(i), &c.jobs[i]
-		j.gone = c.at[i] < 0
-		in := !j.gone && (c.opts.Selected == nil || c.opts.Selected[i])
+	for id, j := range c.each {
+		j.gone = c.at[id] < 0
+		in := !j.gone && (c.opts.Selected == nil || c.opts.Selected[id])
 		judged := slices.Contains(Rejudged, j.phase.public())
 		switch {
 		case j.own > 0:
 		case !in:
 			c.leave(id)
-		case in && j.phase == unselected:
+		case j.phase == unselected:
 			c.join(id)
-			again[i] = true
+			again[id] = true
 		case judged && !c.forgotten[id]:
 			c.set(id, pending)
-			again[i] = true
+			again[id] = true
 		case j.phase == ready || j.phase == held:
 			c.set(id, pending)
 		}
@@ -255,9 +257,9 @@ func (c *Core) updateMembership() (again []bool) {
 // pausedNames returns the names of the paused jobs that the reloaded files no longer have.
 func (c *Core) pausedNames() map[place]bool {
 	names := map[place]bool{}
-	for i := range c.jobs {
-		if c.jobs[i].paused && c.at[i] < 0 {
-			names[c.nameOf(int32(i))] = true
+	for id, j := range c.each {
+		if j.paused && c.at[id] < 0 {
+			names[c.nameOf(id)] = true
 		}
 	}
 	return names
@@ -266,8 +268,8 @@ func (c *Core) pausedNames() map[place]bool {
 // pauseAgain pauses the jobs of the reloaded files with these names. A job that now does something
 // else is a new one, but its user has paused it by its name.
 func (c *Core) pauseAgain(names map[place]bool) {
-	for i := range c.jobs {
-		if j := &c.jobs[i]; len(names) > 0 && !j.gone && !j.paused && j.phase == pending && names[c.nameOf(int32(i))] {
+	for id, j := range c.each {
+		if len(names) > 0 && !j.gone && !j.paused && j.phase == pending && names[c.nameOf(id)] {
 			j.paused = true
 			c.pauses++
 		}
@@ -354,9 +356,8 @@ func (ev TakeOverRequested) on(c *Core) {
 // returns the jobs of the run that have ended as a result.
 func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 	ended = make([]bool, len(c.jobs))
-	for i := range c.jobs {
-		id, j := int32(i), &c.jobs[i]
-		f, given := facts[i]
+	for id, j := range c.each {
+		f, given := facts[int(id)]
 		r := c.last(id)
 		if !given || j.own > 0 || (j.phase == succeeded || j.phase == upToDate) && (r == nil || !r.Forgotten) {
 			continue
@@ -364,7 +365,7 @@ func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 		c.record(c.file(id), id, f)
 		delete(c.forgotten, id)
 		c.reopen(id)
-		ended[i] = j.phase != unselected
+		ended[id] = j.phase != unselected
 	}
 	return ended
 }

@@ -320,9 +320,9 @@ func (c *Core) breakDeadlock() bool {
 	if !c.begun || c.sealed() || c.pauses > 0 || len(c.live.all)+len(c.moves) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
 		return false
 	}
-	for i := range c.jobs {
-		if c.jobs[i].phase == pending {
-			c.end(int32(i), blocked)
+	for id, j := range c.each {
+		if j.phase == pending {
+			c.end(id, blocked)
 			return true
 		}
 	}

@@ -39,8 +39,8 @@ func (c *Core) readEstimates() {
 	c.usage.recalled = true
 	for file := range c.b.Files {
 		groups, like := c.h.SeedGroups(file), map[string]*jobspec.Spec{}
-		for i := 0; len(groups) > 0 && i < len(c.b.Jobs); i++ {
-			if id := int32(i); c.file(id) == file {
+		for id := range c.each {
+			if len(groups) > 0 && c.file(id) == file {
 				like[c.seedGroupName(id)] = c.spec(id)
 			}
 		}
@@ -62,9 +62,9 @@ func (c *Core) estimateDurations() {
 		return
 	}
 	c.usage.expected = make([]time.Duration, len(c.jobs))
-	for i := range c.jobs {
-		if c.jobs[i].phase.open() {
-			c.expect(int32(i))
+	for id, j := range c.each {
+		if j.phase.open() {
+			c.expect(id)
 		}
 	}
 	c.rank()
@@ -120,9 +120,8 @@ func (c *Core) recordEnd(a *attempt, f state.Fact) {
 		return
 	}
 	hash := c.usage.group(c.b.Jobs, a.job)
-	for i := range c.jobs {
-		id := int32(i)
-		if c.jobs[i].phase == ready && c.usage.group(c.b.Jobs, id) == hash && c.classOf(id) != c.jobs[i].class {
+	for id, j := range c.each {
+		if j.phase == ready && c.usage.group(c.b.Jobs, id) == hash && c.classOf(id) != j.class {
 			c.makeReady(id)
 		}
 	}

@@ -200,9 +200,8 @@ func (ev DoneRequested) on(c *Core) {
 	}
 	// Jobs that were to run only because these would may be up to date.
 	again := make([]bool, len(c.jobs))
-	for i := range c.jobs {
-		j := &c.jobs[i]
-		again[i] = j.phase == pending && j.attempt == 0 && j.reason.code == schema.PlanNeedRuns
+	for id, j := range c.each {
+		again[id] = j.phase == pending && j.attempt == 0 && j.reason.code == schema.PlanNeedRuns
 	}
 	if slices.Contains(again, true) {
 		c.judgeAgain(again)

@@ -319,10 +319,10 @@ func (c *Core) leaves() bool {
 // warnExceeding warns, at the end of the run, about the jobs that exceed the allocation.
 func (c *Core) warnExceeding() {
 	n, text := 0, ""
-	for i := range c.jobs {
-		if w := c.exceedsAllocation(int32(i)); c.jobs[i].phase == held && w != nil {
+	for id, j := range c.each {
+		if w := c.exceedsAllocation(id); j.phase == held && w != nil {
 			if n++; n == 1 {
-				text = c.name(int32(i)) + " was " + w.Text
+				text = c.name(id) + " was " + w.Text
 			}
 		}
 	}

@@ -54,9 +54,8 @@ func (c *Core) needsHeld(id int32) bool {
 
 // hold keeps the jobs of a group that have not been tried, and jobs that need them, from starting.
 func (c *Core) hold(group uint64) {
-	for i := range c.jobs {
-		id := int32(i)
-		if p := c.jobs[i].phase; (p == pending || p == ready) && c.template(id) == group && c.isHeld(id) {
+	for id, j := range c.each {
+		if (j.phase == pending || j.phase == ready) && c.template(id) == group && c.isHeld(id) {
 			c.holdJob(id)
 		}
 	}
@@ -123,10 +122,9 @@ func (c *Core) viewHeld() []schema.Held {
 		return list
 	}
 	jobs := map[uint64][]int32{}
-	for i := range c.jobs {
-		if c.jobs[i].phase == held {
-			group := c.template(int32(i))
-			jobs[group] = append(jobs[group], int32(i))
+	for id, j := range c.each {
+		if group := c.template(id); j.phase == held {
+			jobs[group] = append(jobs[group], id)
 		}
 	}
 	for _, group := range c.breaker.held {

@@ -94,6 +94,15 @@ type progress struct {
 	grownHost map[int32]gpu.Bytes // likewise, host memory on a cluster
 }
 
+// each yields all jobs with their IDs.
+func (p *progress) each(yield func(int32, *job) bool) {
+	for i := range p.jobs {
+		if !yield(int32(i), &p.jobs[i]) {
+			return
+		}
+	}
+}
+
 // set moves a job to a phase and updates the counts.
 func (c *Core) set(id int32, p phase) {
 	j := &c.jobs[id]

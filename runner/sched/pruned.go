@@ -43,13 +43,12 @@ func (c *Core) isCurrent(id int32, rule string) bool { return rule == "" || rule
 // initPruning finds the jobs that compete, and reads their reports in the ledger.
 func (c *Core) initPruning() {
 	c.pruning.groups, c.pruning.curves = map[int32]uint64{}, map[int32]state.Curve{}
-	for i := range c.jobs {
-		id := int32(i)
-		if c.ruleOf(id).Metric == "" || c.jobs[i].gone {
+	for id, j := range c.each {
+		if c.ruleOf(id).Metric == "" || j.gone {
 			continue
 		}
-		c.pruning.groups[id] = c.b.PruneGroup(i)
-		if r := c.last(id); r != nil && !c.jobs[i].anew && c.isCurrent(id, r.PointsRule) {
+		c.pruning.groups[id] = c.b.PruneGroup(int(id))
+		if r := c.last(id); r != nil && !j.anew && c.isCurrent(id, r.PointsRule) {
 			c.report(id, r.Points)
 		}
 	}

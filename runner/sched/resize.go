@@ -55,8 +55,7 @@ type elastic struct {
 
 // remember reads from the history when jobs were last resized.
 func (c *Core) remember() {
-	for i := range c.jobs {
-		id := int32(i)
+	for id := range c.each {
 		if c.spec(id).Resize.Up == 0 {
 			continue
 		}

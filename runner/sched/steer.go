@@ -150,14 +150,13 @@ func (c *Core) recount() {
 	if !c.begun {
 		return
 	}
-	for i := range c.jobs {
-		id, j := int32(i), &c.jobs[i]
+	for id, j := range c.each {
 		if j.unmet, j.bad = c.needed(id); j.phase == ready || j.phase == held {
 			c.set(id, pending)
 		}
 	}
-	for i := range c.jobs { // jobs that end here were counted above; cascade subtracts them
-		c.consider(int32(i))
+	for id := range c.each { // jobs that end here were counted above; cascade subtracts them
+		c.consider(id)
 	}
 }
 
@@ -235,14 +234,14 @@ func (ev SettingsChanged) on(c *Core) {
 func (c *Core) sort() {
 	c.rank()
 	c.classes, c.byNeed = nil, map[need]*class{}
-	for i := range c.jobs {
-		c.jobs[i].class = nil
+	for _, j := range c.each {
+		j.class = nil
 	}
 	for _, m := range c.moves {
 		c.jobs[m.job].class = c.classOf(m.job)
 	}
-	for i := range c.jobs {
-		if id := int32(i); c.jobs[i].phase == ready {
+	for id, j := range c.each {
+		if j.phase == ready {
 			c.makeReady(id)
 		}
 	}
@@ -288,8 +287,8 @@ func (c *Core) whyPaused(id int32) *schema.Wait {
 // firstPaused returns the first job in order that would start if it were not paused, or -1.
 func (c *Core) firstPaused() int32 {
 	first := int32(-1)
-	for i := 0; i < len(c.jobs) && c.pauses > 0; i++ {
-		if id := int32(i); c.jobs[i].phase == pending && c.barrier(id) == atPause && (first < 0 || c.ranks[id] < c.ranks[first]) {
+	for id, j := range c.each {
+		if j.paused && j.phase == pending && c.barrier(id) == atPause && (first < 0 || c.ranks[id] < c.ranks[first]) {
 			first = id
 		}
 	}

@@ -120,7 +120,7 @@ func openKeys(h *state.History) map[place]bool {
 type verdictPass struct {
 	c       *Core
 	open    map[place]bool // keys with an attempt that has not ended
-	present map[place]bool // all keys of the batch; built when needed
+	present map[place]bool // all keys and names of the batch; built when needed
 	needs   needsHash
 }
 
@@ -213,7 +213,7 @@ func (f *verdictPass) without(id int32) reason {
 		return neverRan
 	}
 	if f.present == nil {
-		f.present = c.places((*Core).keyOf)
+		f.present = c.places()
 	}
 	if f.present[place{file: c.file(id), key: old.Key}] {
 		return neverRan
@@ -221,13 +221,11 @@ func (f *verdictPass) without(id int32) reason {
 	return commandChanged
 }
 
-// places returns the results of some functions for all jobs of the batch.
-func (c *Core) places(of ...func(*Core, int32) place) map[place]bool {
-	all := make(map[place]bool, len(c.jobs))
-	for id := range c.jobs {
-		for _, at := range of {
-			all[at(c, int32(id))] = true
-		}
+// places returns the keys and names of all jobs of the batch.
+func (c *Core) places() map[place]bool {
+	all := make(map[place]bool, 2*len(c.jobs))
+	for id := range c.each {
+		all[c.keyOf(id)], all[c.nameOf(id)] = true, true
 	}
 	return all
 }
@@ -364,7 +362,7 @@ func (c *Core) Replaced(most int) (jobs []int, gone []*state.Record) {
 	if len(jobs) == 0 || len(jobs) > most || c.h.Empty() {
 		return nil, nil
 	}
-	there := c.places((*Core).keyOf, (*Core).nameOf)
+	there := c.places()
 	for r := range c.h.Records() {
 		if !c.counted(r) || r.UniID == "" || there[place{file: r.Ledger, key: r.Key}] || there[place{file: r.Ledger, name: r.Job}] {
 			continue

@@ -3,7 +3,6 @@ package sched
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
@@ -137,7 +136,10 @@ func (c *Core) begin() {
 	for id, j := range c.each {
 		j.unmet, j.bad = c.needed(id)
 	}
-	c.estimateDurations()
+	if c.counts[pending] > 0 {
+		c.readEstimates()
+		c.rank()
+	}
 	for id := range c.each {
 		c.consider(id)
 	}
@@ -196,12 +198,8 @@ func (ev Reloaded) on(c *Core) {
 	if c.pool != nil {
 		c.pool.Rule(ev.Rules)
 	}
-	more := len(c.b.Jobs) - len(c.jobs)
-	c.jobs = append(c.jobs, make([]job, more)...)
+	c.jobs = append(c.jobs, make([]job, len(c.b.Jobs)-len(c.jobs))...)
 	c.usage.groups = nil
-	if c.usage.expected != nil {
-		c.usage.expected = append(c.usage.expected, make([]time.Duration, more)...)
-	}
 	c.graph = newGraph(c.b)
 	c.fillQueues()
 	c.remember()
@@ -282,7 +280,6 @@ func (c *Core) join(id int32) {
 	j.phase = pending
 	c.total++
 	c.counts[pending]++
-	c.expect(id)
 }
 
 // leave removes a job without running attempts from the run.

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"time"
 
 	"gpurun/gpu"
@@ -52,28 +53,18 @@ func (c *Core) readEstimates() {
 	}
 }
 
-// estimateDurations estimates the jobs' durations when the run begins.
-func (c *Core) estimateDurations() {
-	if c.counts[pending] == 0 {
-		return
-	}
-	c.readEstimates()
-	if len(c.usage.seconds) == 0 {
-		return
-	}
-	c.usage.expected = make([]time.Duration, len(c.jobs))
+// longestFirst returns the comparison for order: longest-first. Jobs without an estimate take the median of
+// the batch.
+func (c *Core) longestFirst() func(x, y int32) int {
+	usual := cmp.Or(c.usage.usual(), Unknown)
+	takes := make([]time.Duration, len(c.jobs))
 	for id, j := range c.each {
-		if j.phase.open() {
-			c.expect(id)
+		if takes[id] = usual; j.phase.open() {
+			median, _ := c.seedGroup(id).Took()
+			takes[id] = cmp.Or(median, usual)
 		}
 	}
-	c.rank()
-}
-
-// expect records a waiting job's estimated duration.
-func (c *Core) expect(id int32) {
-	takes, _ := c.seedGroup(id).Took()
-	c.usage.expect(id, takes)
+	return func(x, y int32) int { return cmp.Compare(takes[y], takes[x]) }
 }
 
 // Expected returns a job's estimated duration (0 if unknown), and the number of runs of similar

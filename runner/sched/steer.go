@@ -258,7 +258,7 @@ func (c *Core) rank() {
 	case "largest-first":
 		before = func(x, y int32) int { return compareSize(c.spec(y), c.spec(x)) }
 	case jobspec.LongestFirst:
-		before = c.usage.longestFirst()
+		before = c.longestFirst()
 	}
 	order := c.inOrder()
 	slices.SortFunc(order, func(x, y int32) int {

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -19,7 +18,6 @@ type usageStats struct {
 	seconds  []float32            // durations of this batch's jobs, for jobs of unknown groups
 	commands map[uint64][]float32 // the same by their command
 	widths   map[int][]float32    // and by how many GPUs they need
-	expected []time.Duration      // by job: its group's duration, 0 if unknown; nil if none is known
 	warned   bool                 // some job was reported to take all of a GPU
 }
 
@@ -51,27 +49,8 @@ func (u *usageStats) took(like *jobspec.Spec, seconds ...float32) {
 	}
 }
 
-// expect records the estimated duration of a job's group, if any job has an estimate.
-func (u *usageStats) expect(id int32, takes time.Duration) {
-	if u.expected != nil {
-		u.expected[id] = takes
-	}
-}
-
 // usual returns the median duration in this batch; 0 if unknown.
 func (u *usageStats) usual() time.Duration { return state.Quantile(u.seconds, 0.5) }
-
-// longestFirst returns the comparison of jobs that have not started, however uncertain their estimates.
-func (u *usageStats) longestFirst() func(x, y int32) int {
-	usual := cmp.Or(u.usual(), Unknown)
-	takes := func(id int32) time.Duration {
-		if u.expected == nil {
-			return usual
-		}
-		return cmp.Or(u.expected[id], usual)
-	}
-	return func(x, y int32) int { return cmp.Compare(takes(y), takes(x)) }
-}
 
 // setAside returns the memory to reserve on each GPU for a job without gpu_memory, and the number
 // of runs of its group it is based on; 0 if there are too few. most returns the most that any GPU

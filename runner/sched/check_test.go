@@ -282,7 +282,7 @@ func (c *Core) checkHealth() error {
 	h := &c.health
 	for id, m := range h.jobs {
 		if m.excused > maxExcused+1 || m.away && len(m.on) == 0 {
-			return fmt.Errorf("%s is excused too often, or must move away from no device: %+v", c.name(id), *m)
+			return fmt.Errorf("%s is excused too often, or must move away from no device: %+v", c.name(id), m)
 		}
 	}
 	for i, r := range h.series {

@@ -30,7 +30,7 @@ const (
 type health struct {
 	series     []*series              // for devices on which the last attempts died
 	resting    []gpu.UUID             // suspects
-	jobs       map[int32]*jobHealth   // by job
+	jobs       map[int32]jobHealth    // by job
 	fresh      []freshQuarantine      // quarantines that readings may not show yet
 	errors     map[gpu.UUID]int       // uncorrectable ECC errors, as last read
 	lost       map[gpu.UUID]bool      // fell off the bus, as last read
@@ -38,7 +38,7 @@ type health struct {
 }
 
 func newHealth() health {
-	return health{jobs: map[int32]*jobHealth{}, errors: map[gpu.UUID]int{}, lost: map[gpu.UUID]bool{}, signatures: map[gpu.UUID]signature{}}
+	return health{jobs: map[int32]jobHealth{}, errors: map[gpu.UUID]int{}, lost: map[gpu.UUID]bool{}, signatures: map[gpu.UUID]signature{}}
 }
 
 // A signature is a sign that a device had a fault.
@@ -104,8 +104,10 @@ func (h *health) ended(now time.Duration, a *attempt, s symptoms, f state.Fact, 
 	case s.died:
 		h.recordFailure(a, f)
 		if s.signed {
-			m := h.of(a.job)
-			if m.suspects, m.signed = m.commonDevices(a), true; f.Uncharged != "" && len(ids) == 1 && another(a.job, ids) {
+			m := h.jobs[a.job]
+			m.suspects, m.signed = m.commonDevices(a), true
+			h.jobs[a.job] = m
+			if f.Uncharged != "" && len(ids) == 1 && another(a.job, ids) {
 				suspects = ids // until a reading has shown whether it is at fault
 				h.signatures[ids[0]] = signature{at: now, why: a.name + " died on it: " + f.Failure().Cause(), job: a.job}
 			}
@@ -210,7 +212,7 @@ func (h *health) examine(now time.Duration, live iter.Seq[*attempt], retriable f
 // still be tried elsewhere.
 func (h *health) rests(now time.Duration, r *series, retriable func(int32, []gpu.UUID) bool) bool {
 	only := slices.DeleteFunc(slices.Clone(r.deaths), func(d death) bool {
-		return slices.ContainsFunc(h.places(d.job), func(id gpu.UUID) bool { return !slices.Contains(d.on, id) })
+		return slices.ContainsFunc(h.jobs[d.job].on, func(id gpu.UUID) bool { return !slices.Contains(d.on, id) })
 	})
 	return now < r.last+suspectFor && enough(only) && slices.ContainsFunc(only, func(d death) bool { return retriable(d.job, []gpu.UUID{r.id}) })
 }
@@ -308,7 +310,7 @@ func (h *health) observe(now time.Duration, seen gpu.Observation, quick bool) (f
 		if h.lost[r.UUID] = r.Lost; r.Health != nil {
 			if x := r.Health.Xid; x == gpu.Contained {
 				if t := h.signatures[r.UUID]; t.why != "" {
-					*h.of(t.job) = jobHealth{excused: h.of(t.job).excused}
+					h.jobs[t.job] = jobHealth{excused: h.jobs[t.job].excused}
 					cleared = append(cleared, t.job)
 				}
 				h.signatures[r.UUID] = signature{at: now, contained: true}
@@ -345,35 +347,19 @@ type jobHealth struct {
 	away bool       // it must be tried on other devices
 }
 
-// of returns a job's jobHealth, creating it if necessary.
-func (h *health) of(job int32) *jobHealth {
-	if h.jobs[job] == nil {
-		h.jobs[job] = &jobHealth{}
-	}
-	return h.jobs[job]
-}
-
 // commonDevices returns the devices common to all of a job's deaths with a signature, including
 // that of a.
-func (m *jobHealth) commonDevices(a *attempt) []gpu.UUID {
-	if m == nil || !m.signed {
+func (m jobHealth) commonDevices(a *attempt) []gpu.UUID {
+	if !m.signed {
 		return a.grant.UUIDs
 	}
 	return slices.DeleteFunc(slices.Clone(m.suspects), func(id gpu.UUID) bool { return !slices.Contains(a.grant.UUIDs, id) })
 }
 
-// places returns the devices on which a job failed.
-func (h *health) places(job int32) []gpu.UUID {
-	if m := h.jobs[job]; m != nil {
-		return m.on
-	}
-	return nil
-}
-
 // avoid returns the devices that a job avoids for now.
 func (h *health) avoid(job int32) gpu.Names {
 	m := h.jobs[job]
-	if m == nil || !m.away {
+	if !m.away {
 		return ""
 	}
 	names := make([]string, len(m.on))
@@ -385,11 +371,12 @@ func (h *health) avoid(job int32) gpu.Names {
 
 // recordFailure records a failure in the jobHealth of a's job.
 func (h *health) recordFailure(a *attempt, f state.Fact) {
-	m := h.of(a.job)
+	m := h.jobs[a.job]
 	m.on = slices.Concat(m.on, a.grant.UUIDs)
 	slices.Sort(m.on)
 	m.on = slices.Compact(m.on)
 	m.died, m.away = m.died || f.ErrorType != state.ErrOOM, f.Uncharged != ""
+	h.jobs[a.job] = m
 }
 
 // asked lists the signals that ask a program to end; any other means that it crashed or was killed.
@@ -401,21 +388,19 @@ var (
 
 // excuse counts a failure that spends no retry. It returns false after too many for the job.
 func (h *health) excuse(job int32) bool {
-	m := h.of(job)
+	m := h.jobs[job]
 	m.excused++
+	h.jobs[job] = m
 	return m.excused <= maxExcused
 }
 
 // exhausted reports whether a job was excused more often than a run allows.
-func (h *health) exhausted(job int32) bool {
-	m := h.jobs[job]
-	return m != nil && m.excused > maxExcused
-}
+func (h *health) exhausted(job int32) bool { return h.jobs[job].excused > maxExcused }
 
 // signed reports whether a job died with the signature of a fault, always on the same device.
 func (h *health) signed(job int32) bool {
 	m := h.jobs[job]
-	return m != nil && m.signed && len(m.suspects) > 0
+	return m.signed && len(m.suspects) > 0
 }
 
 // excused returns why a failure spends no retry, or "". The reason is the edge's (given) or the
@@ -430,17 +415,17 @@ func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick strin
 			return "" // the job died on two devices, so the job is to blame
 		}
 		return blamed
-	case m != nil && m.excused >= maxExcused:
+	case m.excused >= maxExcused:
 		return ""
 	case given != "":
 		return given
 	case a.fault == theirs:
 		return "another user's process took its memory"
-	case !s.died || !another(a.job, slices.Concat(h.places(a.job), a.grant.UUIDs)):
+	case !s.died || !another(a.job, slices.Concat(m.on, a.grant.UUIDs)):
 		return ""
 	case sick != "":
 		return "GPU " + sick + " is quarantined"
-	case f.Seconds <= early.Seconds() && (m == nil || !m.died || h.othersDied(a)):
+	case f.Seconds <= early.Seconds() && (!m.died || h.othersDied(a)):
 		return blamed // a job that died elsewhere too is to blame, unless others died there as well
 	}
 	return ""

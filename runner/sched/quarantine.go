@@ -23,7 +23,7 @@ func (c *Core) examine() {
 			return
 		}
 		for _, job := range v.charged {
-			if j := &c.jobs[job]; j.failures > 0 && !j.phase.over() && c.health.of(job).excused < maxExcused {
+			if j := &c.jobs[job]; j.failures > 0 && !j.phase.over() && c.health.jobs[job].excused < maxExcused {
 				j.failures--
 				c.health.excuse(job)
 			}

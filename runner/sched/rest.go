@@ -47,14 +47,17 @@ func (c *Core) Remaining(now Now, seen gpu.Observation) *Remaining {
 	}
 	s := &r.Batch.Settings
 	s.Learn, s.Breaker, s.MaxWait, s.Order = false, 0, 0, "" // the jobs are already in the run's order
-	index := c.remainingJobs()
-	for _, id := range index.ids {
+	ids, at := c.remainingJobs(), map[int32]int32{}
+	for i, id := range ids {
+		at[id] = int32(i)
+	}
+	for _, id := range ids {
 		j, spec := c.b.Jobs[id], *c.spec(id)
 		spec.Request, spec.Priority, spec.DefaultMemory, spec.LeastMemory, spec.Prune = c.request(id), 0, false, false, jobspec.Prune{}
 		j.ID, j.Spec, j.Needs = len(r.Batch.Jobs), &spec, nil
 		for _, n := range c.b.Jobs[id].Needs {
-			if at, left := index.at[n]; left {
-				j.Needs = append(j.Needs, at)
+			if i, left := at[n]; left {
+				j.Needs = append(j.Needs, i)
 			}
 		}
 		slices.Sort(j.Needs)
@@ -79,29 +82,20 @@ func (c *Core) Remaining(now Now, seen gpu.Observation) *Remaining {
 	return r
 }
 
-// remaining lists the remaining jobs in order, with their indices.
-type remaining struct {
-	ids []int32
-	at  map[int32]int32
-}
-
-// remainingJobs finds the jobs that are running or can start.
-func (c *Core) remainingJobs() remaining {
-	r, in := remaining{at: map[int32]int32{}}, make([]bool, len(c.jobs))
+// remainingJobs returns the jobs that are running or can start, in order.
+func (c *Core) remainingJobs() (ids []int32) {
+	in := make([]bool, len(c.jobs))
 	starts := !c.sealed() && !c.paused
 	for _, id := range c.graph.order {
 		j := &c.jobs[id]
 		in[id] = j.phase == running || starts && (j.phase.open() || j.phase == preparing) && !j.paused &&
 			!slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return !c.jobs[n].phase.over() && c.jobs[n].phase != unselected && !in[n] })
 		if in[id] {
-			r.ids = append(r.ids, id)
+			ids = append(ids, id)
 		}
 	}
-	slices.SortFunc(r.ids, func(a, b int32) int { return cmp.Compare(c.ranks[a], c.ranks[b]) })
-	for i, id := range r.ids {
-		r.at[id] = int32(i)
-	}
-	return r
+	slices.SortFunc(ids, func(a, b int32) int { return cmp.Compare(c.ranks[a], c.ranks[b]) })
+	return ids
 }
 
 // known returns the past durations of the most similar jobs: those that differ only in their seed,

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"time"
 
 	"gpurun/gpu"
@@ -91,6 +92,7 @@ type ending struct {
 // New creates the core of a run. The core takes ownership of history, which holds what
 // the ledgers recorded, and keeps it up to date.
 func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
+	opts.Zone, opts.Steady = cmp.Or(opts.Zone, time.UTC), cmp.Or(opts.Steady, time.Minute)
 	c := &Core{b: b, h: history, opts: opts}
 	c.limit = Limit{Jobs: -1} // none that a run can have, so that the engine gets the first
 	c.progress = progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{}}
@@ -343,9 +345,7 @@ func (c *Core) finish() bool {
 	}
 	c.yield()
 	c.abandonRetries()
-	if !c.opts.Ends.IsZero() {
-		c.warnExceeding()
-	}
+	c.warnExceeding()
 	c.finished = true
 	c.do(Finish{GaveUp: c.gaveUp, Lost: c.wasted.take()})
 	return true

@@ -92,9 +92,7 @@ func (c *Core) fill() {
 	}
 	c.reserve()
 	c.resume()
-	if !c.opts.Ends.IsZero() {
-		c.holdExceeding()
-	}
+	c.holdExceeding()
 	var order priorityQueue[*class]
 	for _, cl := range c.classes {
 		if c.firstOf(cl) >= 0 {
@@ -313,7 +311,7 @@ func (c *Core) holdExceeding() {
 
 // leaves reports whether a job was held for exceeding the allocation.
 func (c *Core) leaves() bool {
-	return !c.opts.Ends.IsZero() && slices.ContainsFunc(c.graph.order, func(id int32) bool { return c.jobs[id].phase == held && c.exceedsAllocation(id) != nil })
+	return slices.ContainsFunc(c.graph.order, func(id int32) bool { return c.jobs[id].phase == held && c.exceedsAllocation(id) != nil })
 }
 
 // warnExceeding warns, at the end of the run, about the jobs that exceed the allocation.
@@ -382,12 +380,7 @@ func (c *Core) outsideHours() string {
 }
 
 // localTime returns the time of day in the user's time zone.
-func (c *Core) localTime() time.Time {
-	if c.opts.Zone == nil {
-		return c.now.Wall
-	}
-	return c.now.Wall.In(c.opts.Zone)
-}
+func (c *Core) localTime() time.Time { return c.now.Wall.In(c.opts.Zone) }
 
 // unavailable returns the GPUs that a job may not take now, although the pool might grant them.
 func (c *Core) unavailable(id int32) (ids []gpu.UUID) {

@@ -21,7 +21,6 @@ import (
 // deals the others, and starts the job again, so it would need nearly all of Core.
 
 const (
-	steady      = time.Minute // how long GPUs must have been busy, idle or free
 	whole       = time.Second // how long a job waits for all GPUs of its next attempt
 	declinedFor = time.Hour   // how long no job gives up GPUs for a user who did not take the last ones
 )
@@ -150,7 +149,7 @@ func (c *Core) grows(a *attempt) bool {
 			since = c.now.Boot
 		}
 		a.spare[id] = since
-		a.grows = a.grows || c.now.Boot-since >= c.steady()
+		a.grows = a.grows || c.now.Boot-since >= c.opts.Steady
 	}
 	percent, known := c.load(a, true)
 	return a.grows && known && percent > up && c.pool.FitsAfterRelease(c.now.Boot, a.uniID, c.request(a.job))
@@ -168,18 +167,11 @@ func (c *Core) spares(a *attempt) []gpu.UUID {
 // load returns how busy the GPUs of an attempt were in the last minute, in percent. long means that the
 // attempt must have held them for all of it.
 func (c *Core) load(a *attempt, long bool) (percent int, known bool) {
-	since := c.now.Boot - c.steady()
+	since := c.now.Boot - c.opts.Steady
 	if long && a.began > since {
 		return 0, false
 	}
 	return c.pool.Busy(c.now.Boot, max(a.began, since), a.grant.UUIDs)
-}
-
-func (c *Core) steady() time.Duration {
-	if c.opts.Steady > 0 {
-		return c.opts.Steady
-	}
-	return steady
 }
 
 // on records that an attempt was not asked to save its work. It is asked again after a while,

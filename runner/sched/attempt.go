@@ -287,16 +287,22 @@ func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 // decides what happens to its job.
 func (c *Core) abandon(a *attempt, outrun bool) {
 	c.giveBack(a, false, outrun)
-	c.set(a.job, pending)
-	switch {
-	case a.stop == state.WhyCancelled:
+	if a.stop == state.WhyCancelled {
 		c.cancelUnstarted(a.job)
-	case c.jobs[a.job].gone:
-		c.leave(a.job)
-	default:
-		c.consider(a.job)
+	} else {
+		c.putBack(a.job)
 	}
 	c.unblockAfter(a)
+}
+
+// putBack makes a job that did not start wait for its start again, unless its file no longer has it.
+func (c *Core) putBack(id int32) {
+	c.set(id, pending)
+	if c.jobs[id].gone {
+		c.leave(id)
+	} else {
+		c.consider(id)
+	}
 }
 
 // on handles a failed Prepare. A lost race is not a failure.
@@ -317,7 +323,6 @@ func (ev PrepareFailed) on(c *Core) {
 			cause = state.CauseInputMissing
 		}
 		f := c.failUnstarted(a.job, state.Failed, cause, ev.Reason)
-		c.set(a.job, pending)
 		c.countFailure(a.job, failed, f, 0)
 		c.unblockAfter(a)
 	}

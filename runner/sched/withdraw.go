@@ -43,12 +43,7 @@ func (c *Core) unstartable(a *attempt) bool {
 // unsubmit returns a withdrawn job to where it was before its attempt, which does not count.
 func (c *Core) unsubmit(id int32) {
 	c.jobs[id].attempt--
-	c.set(id, pending)
-	if c.jobs[id].gone {
-		c.leave(id)
-	} else {
-		c.consider(id)
-	}
+	c.putBack(id)
 }
 
 // allOnHold reports whether all attempts in the cluster's queue are on hold.

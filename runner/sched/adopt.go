@@ -203,8 +203,7 @@ func (ev Reloaded) on(c *Core) {
 	c.graph = newGraph(c.b)
 	c.fillQueues()
 	c.remember()
-	paused := c.pausedNames()
-	again := c.updateMembership()
+	again, paused := c.updateMembership()
 	maps.DeleteFunc(c.evidence, func(id int, _ Evidence) bool { return again[id] })
 	maps.Copy(c.evidence, ev.Evidence)
 	c.judgeAgain(again)
@@ -228,11 +227,13 @@ func (c *Core) inOrder() []int32 {
 }
 
 // updateMembership adds new jobs and removes those that left. It returns the jobs to judge again:
-// those without an end in this run.
-func (c *Core) updateMembership() (again []bool) {
-	again = make([]bool, len(c.jobs))
+// those without an end in this run. paused has the names of paused jobs that left.
+func (c *Core) updateMembership() (again []bool, paused map[place]bool) {
+	again, paused = make([]bool, len(c.jobs)), map[place]bool{}
 	for id, j := range c.each {
-		j.gone = c.at[id] < 0
+		if j.gone = c.at[id] < 0; j.gone && j.paused {
+			paused[c.nameOf(id)] = true
+		}
 		in := !j.gone && (c.opts.Selected == nil || c.opts.Selected[id])
 		judged := slices.Contains(Rejudged, j.phase.public())
 		switch {
@@ -249,18 +250,7 @@ func (c *Core) updateMembership() (again []bool) {
 			c.set(id, pending)
 		}
 	}
-	return again
-}
-
-// pausedNames returns the names of the paused jobs that the reloaded files no longer have.
-func (c *Core) pausedNames() map[place]bool {
-	names := map[place]bool{}
-	for id, j := range c.each {
-		if j.paused && c.at[id] < 0 {
-			names[c.nameOf(id)] = true
-		}
-	}
-	return names
+	return again, paused
 }
 
 // pauseAgain pauses the jobs of the reloaded files with these names. A job that now does something

@@ -100,7 +100,8 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c.fillQueues()
 	c.rank()
 	c.live.byID, c.live.pools = map[string]*attempt{}, map[string]int{}
-	c.health, c.cooling = newHealth(), map[gpu.UUID]time.Duration{}
+	c.health, c.cooling, c.forgotten = newHealth(), map[gpu.UUID]time.Duration{}, map[int32]bool{}
+	c.usage = usageStats{commands: map[uint64][]float32{}, widths: map[int][]float32{}}
 	c.resizes = resizes{last: map[int32]time.Duration{}, declined: map[int]time.Duration{}, warned: map[int32]bool{}}
 	for i := range c.jobs {
 		if opts.Selected == nil || opts.Selected[i] {
@@ -285,7 +286,7 @@ func (c *Core) giveUp() {
 	limit := c.b.Settings.MaxWait
 	enough := limit > 0 && now-w.alone >= limit
 	if c.opts.NoWait {
-		enough = c.readings.ever && c.readings.tried >= w.alone && !c.readings.all.out
+		enough = c.readings.tried >= w.alone && !c.readings.all.out
 	}
 	if enough {
 		c.vain, _ = c.next()

@@ -169,9 +169,6 @@ func (ev ForgetRequested) on(c *Core) {
 		id := int32(n)
 		if r := c.last(id); r != nil && !r.Forgotten {
 			c.record(c.file(id), id, ForgetFact(c.name(id), c.b.Jobs[id].Key.String(), c.now))
-			if c.forgotten == nil {
-				c.forgotten = map[int32]bool{}
-			}
 			c.forgotten[id] = true
 		}
 	}

@@ -25,8 +25,7 @@ type readings struct {
 	all       request
 	next      time.Duration // when all may be read again
 	succeeded time.Duration // when all were last read
-	tried     time.Duration // when such a reading last came back, successful or not
-	ever      bool          // some reading of all GPUs has come back
+	tried     time.Duration // when such a reading last came back, successful or not; 0 for never
 	failures  int           // in a row
 	err       string        // the latest failure
 
@@ -79,7 +78,7 @@ func (r *readings) refresh(now time.Duration, ids []gpu.UUID) {
 
 // answered records the answer to a reading of all GPUs. The pause grows while readings fail.
 func (r *readings) answered(now time.Duration, err string, poll time.Duration) {
-	r.all.out, r.ever, r.tried, r.err = false, true, now, err
+	r.all.out, r.tried, r.err = false, now, err
 	if err == "" {
 		r.succeeded, r.failures = now, 0
 		return

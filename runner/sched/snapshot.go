@@ -54,7 +54,7 @@ func (c *Core) Snapshot(now Now) *schema.Status {
 	l.Next, l.Kept = c.next()
 	l.Bottleneck = c.bottleneck()
 	// Readings too old to rely on matter only if a job has waited for newer ones.
-	if wanted := max(c.readings.succeeded, c.waiter.began[c.waiter.id]); c.waiter.id >= 0 && c.readings.ever && now.Boot-wanted > 3*max(c.b.Settings.Poll, time.Second) {
+	if wanted := max(c.readings.succeeded, c.waiter.began[c.waiter.id]); c.waiter.id >= 0 && c.readings.tried > 0 && now.Boot-wanted > 3*max(c.b.Settings.Poll, time.Second) {
 		l.Stale = schema.Known((now.Boot - c.readings.succeeded).Seconds())
 	}
 	s.Sum()

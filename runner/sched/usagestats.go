@@ -40,9 +40,6 @@ func (u *usageStats) group(jobs []jobspec.Job, id int32) uint64 {
 
 // took adds the durations of similar jobs.
 func (u *usageStats) took(like *jobspec.Spec, seconds ...float32) {
-	if u.commands == nil {
-		u.commands, u.widths = map[uint64][]float32{}, map[int][]float32{}
-	}
 	if len(u.seconds) < maxSeconds {
 		command, width := like.Template, like.Request.Min
 		u.seconds, u.commands[command], u.widths[width] = append(u.seconds, seconds...), append(u.commands[command], seconds...), append(u.widths[width], seconds...)

@@ -16,8 +16,8 @@ const early = time.Minute
 // error, on different GPUs, and none succeeded. The other jobs would most likely fail too. A
 // limit is the number of such failures after which a group is held.
 type breaker struct {
-	groups map[uint64]*failureGroup // by jobspec.Spec.Template
-	held   []uint64                 // in the order they were held
+	groups map[uint64]failureGroup // by jobspec.Spec.Template
+	held   []uint64                // in the order they were held
 }
 
 type failureGroup struct {
@@ -38,32 +38,22 @@ type streak struct {
 	common  []gpu.UUID // devices that all of them ran on
 }
 
-// group returns the state of a group, creating it if necessary.
-func (b *breaker) group(key uint64) *failureGroup {
-	if b.groups[key] == nil {
-		if b.groups == nil {
-			b.groups = map[uint64]*failureGroup{}
-		}
-		b.groups[key] = &failureGroup{}
-	}
-	return b.groups[key]
-}
-
 // failed counts a job's failed first attempt, and reports whether its group must be held from now
 // on. While all failures were on one GPU, the GPU may be at fault: if elsewhere reports that the
 // job could run without it, twice as many failures are needed.
 func (b *breaker) failed(key uint64, limit int, fl state.Failure, on gpu.Grant, elsewhere func([]gpu.UUID) bool) bool {
-	g := b.group(key)
+	g := b.groups[key]
 	if g.worked {
 		return false
 	}
 	s := g.add(fl, on)
-	if g.hold != nil || s == nil || s.count < limit || len(s.common) > 0 && s.count < 2*limit && elsewhere(s.common) {
-		return false
+	hold := g.hold == nil && s != nil && s.count >= limit && (len(s.common) == 0 || s.count >= 2*limit || !elsewhere(s.common))
+	if hold {
+		g.hold = s
+		b.held = append(b.held, key)
 	}
-	g.hold = s
-	b.held = append(b.held, key)
-	return true
+	b.groups[key] = g
+	return hold
 }
 
 // telling reports whether a failure counts against the job's whole group. A failure that is
@@ -96,37 +86,27 @@ func (g *failureGroup) add(fl state.Failure, on gpu.Grant) *streak {
 // succeeded exempts a group from the breaker for the rest of the run, and reports whether the group
 // was held.
 func (b *breaker) succeeded(key uint64) (released bool) {
-	b.group(key).worked = true
-	return b.forget(key)
+	released = b.forget(key)
+	b.groups[key] = failureGroup{worked: true}
+	return released
 }
 
 // forget drops the failures of a group, and reports whether the group was held.
 func (b *breaker) forget(key uint64) (released bool) {
 	g := b.groups[key]
-	if g == nil {
-		return false
-	}
-	released = g.hold != nil
-	g.streaks, g.hold = nil, nil
+	b.groups[key] = failureGroup{worked: g.worked}
 	b.held = slices.DeleteFunc(b.held, func(k uint64) bool { return k == key })
-	return released
+	return g.hold != nil
 }
 
 // holds returns the failures for which a group is held, or nil.
-func (b *breaker) holds(key uint64) *streak {
-	if g := b.groups[key]; g != nil {
-		return g.hold
-	}
-	return nil
-}
+func (b *breaker) holds(key uint64) *streak { return b.groups[key].hold }
 
 // avoided returns the GPUs with so many failures of a group that it should try others first.
 func (b *breaker) avoided(key uint64, limit int) []gpu.UUID {
-	if g := b.groups[key]; g != nil {
-		for _, s := range g.streaks {
-			if s.count >= limit {
-				return s.common
-			}
+	for _, s := range b.groups[key].streaks {
+		if s.count >= limit {
+			return s.common
 		}
 	}
 	return nil

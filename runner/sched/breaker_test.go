@@ -37,7 +37,7 @@ func TestBreakerHoldsGroupAfterFailures(t *testing.T) {
 			b.failed(group, limit, missing, on(1), elsewhere)
 		}, false},
 	} {
-		b := &breaker{}
+		b := &breaker{groups: map[uint64]failureGroup{}}
 		b.failed(group, limit, missing, on(0), nowhere)
 		row.play(b)
 		if got := b.holds(group) != nil; got != row.want {
@@ -54,7 +54,7 @@ func TestBreakerHoldsGroupAfterFailures(t *testing.T) {
 
 // A group whose failures were all on one GPU must be tried on other GPUs before it is held.
 func TestBreakerTriesOtherGPUsFirst(t *testing.T) {
-	b, fl, both := &breaker{}, state.Failure{Line: "no such file"}, []gpu.UUID{uuid(0), uuid(1)}
+	b, fl, both := &breaker{groups: map[uint64]failureGroup{}}, state.Failure{Line: "no such file"}, []gpu.UUID{uuid(0), uuid(1)}
 	elsewhere := func([]gpu.UUID) bool { return true }
 	b.failed(7, 2, fl, gpu.Grant{UUIDs: both}, elsewhere)
 	if got := b.avoided(7, 2); got != nil {

@@ -101,6 +101,7 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c.rank()
 	c.live.byID, c.live.pools = map[string]*attempt{}, map[string]int{}
 	c.health, c.cooling, c.forgotten = newHealth(), map[gpu.UUID]time.Duration{}, map[int32]bool{}
+	c.breaker.groups = map[uint64]failureGroup{}
 	c.usage = usageStats{commands: map[uint64][]float32{}, widths: map[int][]float32{}}
 	c.resizes = resizes{last: map[int32]time.Duration{}, declined: map[int]time.Duration{}, warned: map[int32]bool{}}
 	for i := range c.jobs {

@@ -240,7 +240,9 @@ func (ev Prepared) on(c *Core) {
 		c.do(Discard{UniID: uni})
 		return
 	}
-	unwanted := a.stop != "" || c.sealed() || c.isHeld(a.job) || c.paused || c.mustNotStart(a.job)
+	j := &c.jobs[a.job]
+	// Its user may have paused it since its grant, or its reloaded file may make it wait.
+	unwanted := a.stop != "" || c.sealed() || c.isHeld(a.job) || c.paused || j.paused || j.gone || j.unmet > 0
 	rival := !unwanted && c.onPool(a) && (c.pool.Conflict(c.now.Boot, a.grant, ev.Claims) != "" || c.overcommits(a))
 	if unwanted || rival {
 		c.do(Discard{UniID: uni})
@@ -261,7 +263,7 @@ func (ev Prepared) on(c *Core) {
 	a.uniID, a.began = uni, c.now.Boot
 	c.live.byID[uni] = a
 	c.refill = c.refill || c.counts[preparing] == maxPreparing || len(c.gathering.claims) > 0
-	c.jobs[a.job].attempt = a.n
+	j.attempt = a.n
 	start := c.startFact(a, ev.Start)
 	c.record(a.file, a.job, start)
 	c.set(a.job, running)

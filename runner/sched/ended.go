@@ -67,7 +67,8 @@ func (ev Ended) on(c *Core) {
 	case ev.Void && c.broken && f.State != state.Interrupted:
 		c.set(a.job, pending) // its start was not recorded, so it never ran
 	case (a.withdrawn || c.opts.Queues && c.stopping && f.Began.IsZero()) && ev.Void && f.State == state.Interrupted:
-		c.unsubmit(a.job)
+		c.jobs[a.job].attempt-- // it does not count
+		c.putBack(a.job)
 	default:
 		if p != nil && len(ev.Stuck) == 0 && c.draining == "" && !c.jobs[a.job].quit && !c.jobs[a.job].gone {
 			c.move(a, p)
@@ -251,7 +252,8 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 			return
 		}
 		if !displaced && !c.health.excuse(id) {
-			c.postpone(id, f.Uncharged)
+			c.holdJob(id)
+			c.do(Warn{Text: fmt.Sprintf("deferring %s to the next run: %s, and no other GPU was available", c.name(id), f.Uncharged)})
 			return
 		}
 		again = true
@@ -262,12 +264,6 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 	} else {
 		c.end(id, phaseOf(f.State))
 	}
-}
-
-// postpone defers a job to the next run.
-func (c *Core) postpone(id int32, why string) {
-	c.holdJob(id)
-	c.do(Warn{Text: fmt.Sprintf("deferring %s to the next run: %s, and no other GPU was available", c.name(id), why)})
 }
 
 // countFailure counts a failed attempt, and schedules a retry or ends the job.

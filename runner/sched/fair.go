@@ -121,7 +121,9 @@ func (c *Core) settleOffers() {
 		case late || c.offersBefore(i) >= c.pool.Turns.Wants(c.now.Boot, h.turn):
 			if late && !c.pool.ClaimedByOther(h.id) || c.pool.Turns.Renewed(h.turn) { // otherwise another run was in its way
 				c.pool.Turns.Skip(c.now.Boot, h.turn)
-				c.declined(h)
+				if h.gift { // no job is resized for this user again for a while
+					c.resizes.declined[h.turn.UID] = c.now.Boot + declinedFor
+				}
 			}
 			c.pool.Offer(h.id, "")
 			c.do(Offer{UniID: h.claim, UUID: h.id, To: c.opts.Run}) // no longer offered to another run

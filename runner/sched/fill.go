@@ -153,7 +153,9 @@ func (c *Core) startJob(id int32) bool {
 		if c.waiter.keptFor = id; c.patienceOver(&c.waiter.firstInLine) {
 			c.keep(id)
 		}
-		if c.planGathering(cl.req); ok { // keep the GPUs found until they have been read
+		c.pool.Turns.SetWish(c.currentWish())
+		c.gathering.Gathering = c.pool.Turns.Gather(c.now.Boot, cl.req, c.unavailable(id))
+		if ok { // keep the GPUs found until they have been read
 			c.waiter.kept = append(c.waiter.kept, g.UUIDs...)
 			c.gathering.IDs = slices.DeleteFunc(c.gathering.IDs, func(id gpu.UUID) bool { return !c.gathering.has(id) })
 		}

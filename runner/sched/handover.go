@@ -206,12 +206,6 @@ type gatherClaim struct {
 	over  bool // it must end once it has been made
 }
 
-// planGathering selects the GPUs to gather for a job that has just become the waiter.
-func (c *Core) planGathering(req gpu.Request) {
-	c.pool.Turns.SetWish(c.currentWish())
-	c.gathering.Gathering = c.pool.Turns.Gather(c.now.Boot, req, c.unavailable(c.waiter.id))
-}
-
 // gather makes gathering claims on the selected GPUs, and ends those on other GPUs, except where a
 // job's own claim is about to follow.
 func (c *Core) gather() {

@@ -122,7 +122,7 @@ func (c *Core) RunPhase() schema.RunPhase {
 		return schema.RunStopping
 	case c.draining != "":
 		return schema.RunDraining
-	case c.watching():
+	case c.opts.Watch && c.begun && len(c.live.all)+c.unstarted() == 0: // it waits for its files to change
 		return schema.RunWatching
 	case c.paused:
 		return schema.RunPaused
@@ -130,11 +130,6 @@ func (c *Core) RunPhase() schema.RunPhase {
 		return schema.RunWaiting
 	}
 	return schema.RunRunning
-}
-
-// watching reports whether all is done and the run waits for its files to change.
-func (c *Core) watching() bool {
-	return c.opts.Watch && c.begun && c.draining == "" && len(c.live.all)+c.unstarted() == 0
 }
 
 // unstarted returns how many jobs are still to start.

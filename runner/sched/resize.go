@@ -101,14 +101,6 @@ func (c *Core) shrinks(a *attempt) bool {
 	return len(c.releasable(a)) > 0
 }
 
-// declined records that an offer expired: if a job was resized for it, no job is resized for this
-// user again for a while.
-func (c *Core) declined(h *handOver) {
-	if h.gift {
-		c.resizes.declined[h.turn.UID] = c.now.Boot + declinedFor
-	}
-}
-
 // releasable returns the GPUs that an attempt could leave to other runs now. Background runs do not
 // shrink jobs but stop them.
 func (c *Core) releasable(a *attempt) []gpu.ReleasableDevice {

@@ -92,13 +92,6 @@ func (c *Core) Paused(job int) bool {
 // Cancelling reports whether a user has cancelled a job whose attempt has yet to end.
 func (c *Core) Cancelling(job int) bool { return c.jobs[job].quit && c.jobs[job].own > 0 }
 
-// mustNotStart reports whether a job that was granted its GPUs must no longer start: the user has
-// paused it, or its reloaded file makes it wait.
-func (p *progress) mustNotStart(id int32) bool {
-	j := &p.jobs[id]
-	return j.paused || j.gone || j.unmet > 0
-}
-
 // Drained is why no more jobs start after gpurun stop --drain, until gpurun resume.
 const Drained = "stopped by gpurun stop --drain"
 

@@ -40,12 +40,6 @@ func (c *Core) unstartable(a *attempt) bool {
 	return c.jobs[a.job].gone || a.n == 1 && c.breaker.holds(c.template(a.job)) != nil || most >= 0 && a.asks > most
 }
 
-// unsubmit returns a withdrawn job to where it was before its attempt, which does not count.
-func (c *Core) unsubmit(id int32) {
-	c.jobs[id].attempt--
-	c.putBack(id)
-}
-
 // allOnHold reports whether all attempts in the cluster's queue are on hold.
 func (l *attempts) allOnHold() bool {
 	return !slices.ContainsFunc(l.all, func(a *attempt) bool { return a.queued && !a.onHold })

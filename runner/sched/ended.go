@@ -357,13 +357,10 @@ func (c *Core) grow(id int32, f state.Fact, granted gpu.Bytes) {
 		c.grownHost[id] = more(max(c.memory(id), f.PeakHost))
 		return
 	}
-	if req.Max == 0 || c.pool == nil && !c.opts.Elsewhere {
+	if req.Max == 0 {
 		return
 	}
-	now, most := max(req.Memory, granted), c.opts.Largest
-	if c.pool != nil {
-		most = c.most(req)
-	}
+	now, most := max(req.Memory, granted), c.most(req)
 	if want := more(now); most == 0 || want < most {
 		most = want
 	}
@@ -376,8 +373,11 @@ func (c *Core) memory(id int32) gpu.Bytes { return max(c.spec(id).Memory, c.grow
 // mostOf returns the part of a GPU's memory that the driver leaves to a job.
 func mostOf(total gpu.Bytes) gpu.Bytes { return total - total/32 }
 
-// most returns the most memory that any GPU could ever offer to a request.
+// most returns the most memory that any GPU could ever offer to a request; 0 if unknown.
 func (c *Core) most(req gpu.Request) (most gpu.Bytes) {
+	if c.pool == nil {
+		return c.opts.Largest
+	}
 	req.Part = false
 	for _, d := range c.pool.Devices() {
 		req.Memory = mostOf(d.Total)

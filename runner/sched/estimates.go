@@ -82,12 +82,7 @@ func (c *Core) Expected(id int) (takes time.Duration, runs int) {
 // runs of similar jobs that it is based on; 0 if there are too few.
 func (c *Core) Learned(id int) (memory gpu.Bytes, runs int) {
 	s := c.spec(int32(id))
-	return setAside(s, c.seedGroup(int32(id)), func() gpu.Bytes {
-		if c.pool == nil {
-			return c.opts.Largest
-		}
-		return c.most(s.Request)
-	})
+	return setAside(s, c.seedGroup(int32(id)), func() gpu.Bytes { return c.most(s.Request) })
 }
 
 // Request returns a job's current request.

@@ -65,7 +65,7 @@ func (c *Core) receiveOffers() {
 
 // dealFreed decides which run gets the GPUs that attempts of this run have just left.
 func (c *Core) dealFreed() {
-	if c.pool == nil || len(c.hands) == 0 {
+	if len(c.hands) == 0 {
 		return
 	}
 	c.settleOffers()

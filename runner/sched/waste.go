@@ -31,7 +31,7 @@ const wasteEvery = time.Second
 // reasons for that wait.
 func (c *Core) countLost() {
 	w := &c.wasted
-	waits := c.waiter.id >= 0 && c.pool != nil && c.draining == ""
+	waits := c.waiter.id >= 0 && c.draining == ""
 	if waits == w.waits && (!waits || c.now.Boot-w.since < wasteEvery) {
 		return
 	}

@@ -182,15 +182,12 @@ func (c *Core) checkGathering() error {
 	seen := map[gpu.UUID]bool{}
 	for _, h := range g.claims {
 		switch {
-		case h.over && h.made:
-			return fmt.Errorf("the gathering claim %s is over and was not ended", h.uniID)
-		case h.over:
 		case seen[h.id]:
 			return fmt.Errorf("%s is gathered twice", h.id)
 		case !slices.Contains(g.IDs, h.id) && !slices.Contains(c.live.unclaimed(), h.id) && !c.refill && !c.finished:
 			return fmt.Errorf("%s is gathered, but no job needs it", h.id)
 		}
-		seen[h.id] = seen[h.id] || !h.over
+		seen[h.id] = true
 	}
 	if w := c.waiter.id; (g.On || len(g.IDs) > 0) && (w < 0 || !g.On || len(g.IDs) > c.request(w).Min) {
 		return fmt.Errorf("%d GPUs are gathered for job %d", len(g.IDs), w)

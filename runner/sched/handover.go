@@ -193,17 +193,16 @@ type gathering struct {
 	count  int // number of claims so far
 }
 
-// has reports whether a GPU has a gathering claim that stays.
+// has reports whether a GPU has a gathering claim.
 func (g *gathering) has(id gpu.UUID) bool {
-	return slices.ContainsFunc(g.claims, func(h gatherClaim) bool { return h.id == id && !h.over })
+	return slices.ContainsFunc(g.claims, func(h gatherClaim) bool { return h.id == id })
 }
 
-// A gatherClaim is a gathering claim on a GPU.
+// A gatherClaim is a gathering claim on a GPU. One that is no longer wanted ends once it has been made.
 type gatherClaim struct {
 	uniID string
 	id    gpu.UUID
 	made  bool // other runs see it
-	over  bool // it must end once it has been made
 }
 
 // gather makes gathering claims on the selected GPUs, and ends those on other GPUs, except where a
@@ -217,12 +216,13 @@ func (c *Core) gather() {
 		return
 	}
 	granted := c.live.unclaimed()
-	for i := range g.claims {
-		if h := &g.claims[i]; !slices.Contains(g.IDs, h.id) && !slices.Contains(granted, h.id) {
-			c.ungather(h)
+	g.claims = slices.DeleteFunc(g.claims, func(h gatherClaim) bool {
+		over := !slices.Contains(g.IDs, h.id) && !slices.Contains(granted, h.id)
+		if over && h.made {
+			c.do(Ungather{UniID: h.uniID})
 		}
-	}
-	g.claims = slices.DeleteFunc(g.claims, func(h gatherClaim) bool { return h.made && h.over })
+		return over
+	})
 	for _, id := range g.IDs {
 		if !g.has(id) {
 			g.count++
@@ -246,43 +246,32 @@ func (l *attempts) unclaimed() (ids []gpu.UUID) {
 	return ids
 }
 
-// ungather ends a gathering claim, once it has been made.
-func (c *Core) ungather(h *gatherClaim) {
-	if !h.over && h.made {
-		c.do(Ungather{UniID: h.uniID})
-	}
-	h.over = true
-}
-
 // recordGathered records in the pool which GPUs this run gathers.
 func (c *Core) recordGathered() {
 	var ids []gpu.UUID
 	for _, h := range c.gathering.claims {
-		if !h.over {
-			ids = append(ids, h.id)
-		}
+		ids = append(ids, h.id)
 	}
 	c.pool.Gathered(ids)
 }
 
-// on records a gathering claim that was made, or ends it if another run was first.
+// on records a gathering claim that was made, or ends it if it is no longer wanted or another run was
+// first.
 func (ev Gathered) on(c *Core) {
 	g := &c.gathering
 	i := slices.IndexFunc(g.claims, func(h gatherClaim) bool { return h.uniID == ev.UniID })
-	if i < 0 {
-		c.do(Ungather{UniID: ev.UniID})
+	if i >= 0 && !ev.Failed && !c.pool.Clash(c.now.Boot, g.claims[i].id, ev.Claims) {
+		g.claims[i].made = true
+		c.refill = true
 		return
 	}
-	h := &g.claims[i]
-	if h.made = true; h.over || ev.Failed || c.pool.Clash(c.now.Boot, h.id, ev.Claims) {
-		if !h.over {
-			c.coolDown([]gpu.UUID{h.id}, h.uniID)
-		}
-		if !ev.Failed {
-			c.do(Ungather{UniID: h.uniID})
-		}
+	if i >= 0 {
+		c.coolDown([]gpu.UUID{g.claims[i].id}, ev.UniID)
 		g.claims = slices.Delete(g.claims, i, i+1)
 		c.recordGathered()
+		c.refill = true
 	}
-	c.refill = true
+	if !ev.Failed {
+		c.do(Ungather{UniID: ev.UniID})
+	}
 }

@@ -87,11 +87,9 @@ type place struct {
 	key, name string
 }
 
-// byKey and byName are the places that an attempt had when it started.
 func (a *attempt) byKey() place  { return place{file: a.file, key: a.key} }
 func (a *attempt) byName() place { return place{file: a.file, name: a.name} }
 
-// keyOf and nameOf are the places of a job.
 func (c *Core) keyOf(id int32) place  { return place{file: c.file(id), key: c.b.Jobs[id].Key.String()} }
 func (c *Core) nameOf(id int32) place { return place{file: c.file(id), name: c.name(id)} }
 
@@ -264,7 +262,6 @@ func (c *Core) pauseAgain(names map[place]bool) {
 	}
 }
 
-// join makes a job part of the run.
 func (c *Core) join(id int32) {
 	j := &c.jobs[id]
 	j.phase = pending

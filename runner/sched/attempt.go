@@ -195,7 +195,6 @@ func (s queueState) wait(now Now) *schema.Wait {
 	return nil
 }
 
-// String describes an attempt's wait.
 func (s queueState) String() string {
 	return strings.TrimSuffix(strings.TrimSpace("queued "+s.jobID)+": "+s.reason, ": ")
 }
@@ -344,7 +343,6 @@ func (c *Core) failUnstarted(id int32, p state.Phase, cause state.CauseCode, rea
 	return f
 }
 
-// on records an attempt's process.
 func (ev Started) on(c *Core) {
 	a := c.live.byID[ev.UniID]
 	if a == nil {

@@ -47,7 +47,8 @@ func (b *breaker) failed(key uint64, limit int, fl state.Failure, on gpu.Grant, 
 		return false
 	}
 	s := g.add(fl, on)
-	hold := g.hold == nil && s != nil && s.count >= limit && (len(s.common) == 0 || s.count >= 2*limit || !elsewhere(s.common))
+	enough := s != nil && s.count >= limit && (len(s.common) == 0 || s.count >= 2*limit || !elsewhere(s.common))
+	hold := enough && g.hold == nil
 	if hold {
 		g.hold = s
 		b.held = append(b.held, key)

@@ -86,7 +86,6 @@ func EndFact(o *state.Attempt, e Ended, now Now) state.Fact {
 	return a.end(e, now)
 }
 
-// end returns the ledger fact for an end.
 func (a *attempt) end(e Ended, now Now) state.Fact {
 	f := a.fact(state.KindEnd, now)
 	f.PID, f.Signal, f.Seconds, f.Metrics, f.PeakHost = e.PID, e.Signal, e.Elapsed.Seconds(), e.Metrics, e.PeakHost
@@ -253,7 +252,8 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 		}
 		if !displaced && !c.health.excuse(id) {
 			c.holdJob(id)
-			c.do(Warn{Text: fmt.Sprintf("deferring %s to the next run: %s, and no other GPU was available", c.name(id), f.Uncharged)})
+			text := "deferring %s to the next run: %s, and no other GPU was available"
+			c.do(Warn{Text: fmt.Sprintf(text, c.name(id), f.Uncharged)})
 			return
 		}
 		again = true
@@ -419,7 +419,6 @@ func (c *Core) nextRetry() (due, bool) {
 	return due{}, false
 }
 
-// due starts the retries that are due.
 func (c *Core) due() {
 	for !c.sealed() {
 		d, ok := c.nextRetry()

@@ -48,7 +48,6 @@ func (ev ClaimsChanged) on(c *Core) {
 	c.receiveOffers()
 }
 
-// sameClaim reports whether two claims are equal except for Taken.
 func sameClaim(a, b gpu.Claim) bool {
 	a.Taken, b.Taken = 0, 0
 	return a == b

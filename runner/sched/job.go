@@ -220,7 +220,6 @@ func newGraph(b *jobspec.Batch) graph {
 	return g
 }
 
-// needers returns the jobs that need id.
 func (g *graph) needers(id int32) []int32 { return g.to[g.first[id]:g.first[id+1]] }
 
 // end moves a job to its final phase; cascade updates the jobs that wait for it.
@@ -347,7 +346,6 @@ func (c *Core) whyNeeds(id int32) *schema.Wait {
 	return w
 }
 
-// whyAttempt names the attempt that must end first.
 func (c *Core) whyAttempt(id int32) *schema.Wait {
 	for _, a := range c.live.all {
 		if a.follows == id && a.job >= 0 && !c.jobs[a.job].gone {

@@ -50,7 +50,6 @@ func reading(s gpu.Observation, id gpu.UUID) *gpu.Reading {
 	return nil
 }
 
-// read requests the readings that are due.
 func (c *Core) read() {
 	if c.pool == nil || c.sealed() && len(c.live.all) == 0 {
 		return
@@ -73,7 +72,8 @@ func (c *Core) wantsReadings() bool {
 // a wish of a foreground run or must notify its user of free GPUs.
 func (c *Core) attends() bool {
 	free := func(n jobspec.Notify) bool { return slices.Contains(n.On, "gpus_free") }
-	return c.b.Settings.Background && c.live.onGPUs > 0 || c.pool != nil && c.begun && slices.ContainsFunc(c.b.Settings.Notify, free)
+	notifies := c.begun && c.pool != nil && slices.ContainsFunc(c.b.Settings.Notify, free)
+	return notifies || c.b.Settings.Background && c.live.onGPUs > 0
 }
 
 // nextRead calls by with the times at which readings are due.
@@ -229,7 +229,6 @@ func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
 	return s, every
 }
 
-// sample requests progress samples that are due.
 func (c *Core) sample() {
 	every := func(a *attempt) time.Duration {
 		_, every := c.stallOf(a)

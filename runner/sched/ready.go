@@ -32,10 +32,8 @@ func (p priorityQueue[T]) Len() int           { return len(p) }
 func (p priorityQueue[T]) Less(i, k int) bool { return p[i].Before(p[k]) }
 func (p priorityQueue[T]) Swap(i, k int)      { p[i], p[k] = p[k], p[i] }
 
-// Push implements heap.Interface.
 func (p *priorityQueue[T]) Push(x any) { *p = append(*p, x.(T)) }
 
-// Pop implements heap.Interface.
 func (p *priorityQueue[T]) Pop() any {
 	last := len(*p) - 1
 	x := (*p)[last]
@@ -265,7 +263,6 @@ func (c *Core) maxRequested() (int, string) {
 	return most, "max_gpus"
 }
 
-// poolSize returns the size of a pool.
 func (c *Core) poolSize(name string) int {
 	for _, p := range c.b.Settings.Pools {
 		if p.Name == name {

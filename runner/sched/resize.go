@@ -30,7 +30,7 @@ type resizes struct {
 	possible bool                    // some job may be resized
 	moves    []move                  // in the order of their ends
 	last     map[int32]time.Duration // by job: when it was last resized or asked to save, in any run
-	declined map[int]time.Duration   // by uid of users who did not take GPUs that a job gave up: until when no job gives up more
+	declined map[int]time.Duration   // by uid of a user who did not take GPUs that a job gave up: until when none does again
 	growing  bool                    // some job could grow, so all GPUs are read
 	warned   map[int32]bool          // jobs with a warning that the engine did not ask them to save
 }

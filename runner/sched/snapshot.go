@@ -39,7 +39,7 @@ func (c *Core) Snapshot(now Now) *schema.Status {
 	}
 	s := &schema.Status{
 		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase}, Alike: []schema.Alike{},
-		Warnings: []schema.Problem{}, Live: l, GPUs: c.GPUs(now),
+		Warnings: []schema.Problem{}, Live: l, GPUs: c.gpus(now),
 	}
 	for _, a := range c.live.all {
 		if a.queued && a.job >= 0 && c.jobs[a.job].phase == running {
@@ -184,8 +184,8 @@ func (c *Core) public(a *attempt) *schema.Attempt {
 	return s
 }
 
-// GPUs returns the public view of the GPUs that this run may use; nil without GPUs.
-func (c *Core) GPUs(now Now) []schema.GPU {
+// gpus returns the public view of the GPUs that this run may use; nil without GPUs.
+func (c *Core) gpus(now Now) []schema.GPU {
 	if c.pool == nil {
 		return nil
 	}

@@ -272,7 +272,6 @@ func (s *steering) byPlace(x, y int32) int {
 	return cmp.Or(cmp.Compare(s.at[x], s.at[y]), cmp.Compare(x, y))
 }
 
-// whyPaused explains how to start a paused job.
 func (c *Core) whyPaused(id int32) *schema.Wait {
 	return waits(schema.WaitPaused, "paused: gpurun resume %s starts it", c.name(id))
 }
@@ -288,10 +287,8 @@ func (c *Core) firstPaused() int32 {
 	return first
 }
 
-// pausedAll is the reason why a paused run starts no jobs.
 const pausedAll = "the run is paused: gpurun resume continues it"
 
-// on carries out a user's request to stop.
 func (ev StopRequested) on(c *Core) {
 	c.refill = true
 	switch {

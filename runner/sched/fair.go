@@ -82,10 +82,9 @@ func (c *Core) dealFreed() {
 			wanted = true
 		}
 		turn, ok := c.pool.Turns.Next(c.now.Boot, h.id, c.undealt()...)
-		if h.turn, h.dealt = turn, true; !ok || turn.Own {
-			continue
+		if h.dealt = true; ok && !turn.Own {
+			c.offer(h, turn)
 		}
-		c.offer(h, turn)
 	}
 }
 

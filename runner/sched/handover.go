@@ -140,26 +140,22 @@ func (c *Core) yield() {
 	if len(c.hands) == 0 {
 		return
 	}
-	passing, y := c.passing(), Yield{}
-	flush := func() {
-		if len(y.UUIDs) > 0 {
-			c.pool.Yield(y.UUIDs)
-			c.do(y)
-		}
-	}
+	passing, yields := c.passing(), []Yield(nil)
 	for i := range c.hands {
 		h := &c.hands[i]
 		if h.claim == "" || h.until > 0 || slices.Contains(passing, h.id) {
 			continue
 		}
-		if h.claim != y.UniID {
-			flush()
-			y = Yield{UniID: h.claim}
+		if n := len(yields); n == 0 || yields[n-1].UniID != h.claim {
+			yields = append(yields, Yield{UniID: h.claim})
 		}
-		y.UUIDs = append(y.UUIDs, h.id)
-		h.claim = ""
+		y := &yields[len(yields)-1]
+		y.UUIDs, h.claim = append(y.UUIDs, h.id), ""
 	}
-	flush()
+	for _, y := range yields {
+		c.pool.Yield(y.UUIDs)
+		c.do(y)
+	}
 	c.hands = slices.DeleteFunc(c.hands, func(h handOver) bool { return !h.open && h.claim == "" })
 }
 

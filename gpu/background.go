@@ -176,7 +176,7 @@ func (d *device) without(some func(c *Claim) bool, own bool) device {
 	v.procs = slices.DeleteFunc(slices.Clone(d.procs), gone)
 	v.memoryTally, v.back = memoryTally{hidden: d.hidden}, false
 	if v.free = d.bare; v.free == 0 {
-		v.free = mostOf(d.Total)
+		v.free = MostOf(d.Total)
 	}
 	v.free -= d.hidden
 	for i := range v.procs {

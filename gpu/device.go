@@ -142,11 +142,11 @@ func (d *device) part(n int) Bytes {
 	if d.bare > 0 {
 		return d.bare / Bytes(n)
 	}
-	return mostOf(d.Total) / Bytes(n)
+	return MostOf(d.Total) / Bytes(n)
 }
 
-// mostOf returns the part of a device's memory that the driver leaves for jobs.
-func mostOf(total Bytes) Bytes { return total - total/32 }
+// MostOf returns the part of a device's memory that the driver leaves for jobs.
+func MostOf(total Bytes) Bytes { return total - total/32 }
 
 // slots returns the lowest limit on the number of jobs on the device, from own, from holds and from
 // other runs' claims. If another user set that limit, whose is that user. 0 means no limit.

@@ -370,9 +370,6 @@ func (c *Core) grow(id int32, f state.Fact, granted gpu.Bytes) {
 // memory returns the host memory that a job currently requests.
 func (c *Core) memory(id int32) gpu.Bytes { return max(c.spec(id).Memory, c.grownHost[id]) }
 
-// mostOf returns the part of a GPU's memory that the driver leaves to a job.
-func mostOf(total gpu.Bytes) gpu.Bytes { return total - total/32 }
-
 // most returns the most memory that any GPU could ever offer to a request; 0 if unknown.
 func (c *Core) most(req gpu.Request) (most gpu.Bytes) {
 	if c.pool == nil {
@@ -380,7 +377,7 @@ func (c *Core) most(req gpu.Request) (most gpu.Bytes) {
 	}
 	req.Part = false
 	for _, d := range c.pool.Devices() {
-		req.Memory = mostOf(d.Total)
+		req.Memory = gpu.MostOf(d.Total)
 		if _, ok := c.pool.Possible(req); ok {
 			most = max(most, req.Memory)
 		}

@@ -340,7 +340,7 @@ func hadTheLargest(a *attempt, pool *gpu.Pool, most gpu.Bytes) string {
 	total := gpu.Bytes(0)
 	for i, m := range a.company {
 		total = pool.Total(a.grant.UUIDs[i])
-		if len(m.before)+len(m.now) > 0 || max(m.hidden, m.hiddenNow) > maxHidden || mostOf(total) < most {
+		if len(m.before)+len(m.now) > 0 || max(m.hidden, m.hiddenNow) > maxHidden || gpu.MostOf(total) < most {
 			return ""
 		}
 	}

@@ -64,7 +64,7 @@ var (
 			return q.req.Avoid != "" && slices.Contains(q.req.Avoid.List(), string(d.UUID))
 		}, words: text("the job failed on it and tries other GPUs first")},
 		{code: Held, refuses: func(q *query, d *device) bool {
-			return slices.ContainsFunc(d.holds, func(h hold) bool { return !d.beside(q.req.Share, h.share) })
+			return slices.ContainsFunc(d.holds, func(h hold) bool { return !d.beside(q.req.Share, h.Share) })
 		}, words: func(_ *query, d *device) string { return heldByRun(len(d.holds)) }, ours: withoutOurs},
 		{code: Claimed, refuses: func(q *query, d *device) bool { return d.barring(q.req.Share) != nil },
 			words: func(_ *query, d *device) string { return d.claims[0].words() }},

@@ -141,7 +141,7 @@ func (r *round) backgroundJobs(devs []*device) (jobs []backgroundJob) {
 	for _, d := range devs {
 		for _, h := range d.holds {
 			if r.p.rules.Background {
-				add(h.attempt, h.since, d)
+				add(h.attempt, h.Since, d)
 			}
 		}
 		for i := range d.claims {

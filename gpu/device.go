@@ -55,11 +55,7 @@ type latest struct {
 // A hold is one attempt's share of a device.
 type hold struct {
 	attempt string
-	memory  Bytes
-	share   bool
-	slots   int
-	since   time.Time
-	ends    time.Time // see Grant
+	Grant
 }
 
 // gatherState tracks gathering claims on a device.
@@ -158,7 +154,7 @@ func (d *device) slots(own int, holds []hold) (most int, whose string) {
 	}
 	least(own, "")
 	for _, h := range holds {
-		least(h.slots, "")
+		least(h.Slots, "")
 	}
 	for _, c := range d.claims {
 		least(c.Slots, c.User)
@@ -201,7 +197,7 @@ func (d *device) drop(attempt string) {
 
 // release ends attempt's hold.
 func (d *device) release(now time.Duration, attempt string) {
-	shared := slices.ContainsFunc(d.holds, func(h hold) bool { return h.share })
+	shared := slices.ContainsFunc(d.holds, func(h hold) bool { return h.Share })
 	d.drop(attempt)
 	d.released, d.awaited = now, true
 	d.back = len(d.holds) == 0
@@ -259,14 +255,14 @@ func (d *device) count(uid int) {
 	expected := Bytes(0) // memory that invisible processes of jobs may use
 	for _, h := range d.holds {
 		taken, known := d.taken(h.attempt)
-		left := max(0, h.memory-taken)
+		left := max(0, h.Memory-taken)
 		expected += left
 		if known && !d.quick {
 			d.promised += left
-			d.ours += max(taken, h.memory)
+			d.ours += max(taken, h.Memory)
 		} else {
-			d.promised += h.memory
-			d.ours += 2 * h.memory // at most its allocated memory plus the rest of its grant
+			d.promised += h.Memory
+			d.ours += 2 * h.Memory // at most its allocated memory plus the rest of its grant
 		}
 	}
 	for _, c := range d.claims {

@@ -288,7 +288,7 @@ func (r *round) complete(a *WishRequest) time.Time {
 			}
 		}
 		for _, h := range d.holds {
-			later(h.ends)
+			later(h.Ends)
 		}
 		for i := range d.claims {
 			later(d.claims[i].Ends)

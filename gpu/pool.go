@@ -186,7 +186,7 @@ func (p *Pool) MayHaveNewcomers(now time.Duration, ids []UUID) []UUID {
 func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
 	for _, d := range p.byUUID(g.UUIDs) {
-		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share, slots: g.Slots, since: g.Since, ends: g.Ends})
+		d.holds = append(d.holds, hold{attempt, g})
 		d.back, d.unyielded, d.offered, d.to = false, false, false, ""
 		d.count(p.rules.UID)
 		if dist := p.fromTurn(d); dist > furthest {

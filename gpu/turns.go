@@ -148,7 +148,7 @@ func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 // turn of a run that needs a whole device. No more jobs start on them, because otherwise they would
 // never become free.
 func (r *round) drained() (devs []*device) {
-	list := r.p.filter(func(d *device) bool { return len(d.holds) > 0 && d.holds[0].share && len(d.claims) == 0 })
+	list := r.p.filter(func(d *device) bool { return len(d.holds) > 0 && d.holds[0].Share && len(d.claims) == 0 })
 	slices.SortStableFunc(list, func(a, b *device) int { return len(a.holds) - len(b.holds) })
 	for _, d := range list {
 		bare := d.without(func(*Claim) bool { return false }, true)

@@ -213,7 +213,7 @@ func (p *Pool) Used(uid int) float64 {
 // holdPart and claimPart return how much of a device a job occupies.
 func (d *device) holdPart(h *hold) float64 {
 	taken, _ := d.taken(h.attempt)
-	return d.occupied(h.share, max(h.memory, taken), h.slots)
+	return d.occupied(h.Share, max(h.Memory, taken), h.Slots)
 }
 
 func (d *device) claimPart(c *Claim) float64 {

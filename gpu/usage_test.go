@@ -97,9 +97,9 @@ func TestSharedDeviceCountsByOccupiedPart(t *testing.T) {
 		{"promised memory", Claim{Share: true, Memory: 12 * GiB}, nil, nil, 0.5},
 		{"allocated memory", Claim{Share: true, Memory: MiB, Taken: 18 * GiB}, nil, nil, 0.75},
 		{"utilization a while ago", Claim{Share: true, Memory: 6 * GiB}, []int{80, 0}, nil, 0.8},
-		{"utilization of two jobs", Claim{Share: true, Memory: 6 * GiB}, []int{80}, &hold{share: true}, 0.4},
+		{"utilization of two jobs", Claim{Share: true, Memory: 6 * GiB}, []int{80}, &hold{Grant: Grant{Share: true}}, 0.4},
 		{"own slots", Claim{Share: true, Memory: MiB, Slots: 2}, nil, nil, 0.5},
-		{"another job's slots", Claim{Share: true, Memory: MiB, Slots: 5}, nil, &hold{share: true, slots: 4}, 0.25},
+		{"another job's slots", Claim{Share: true, Memory: MiB, Slots: 5}, nil, &hold{Grant: Grant{Share: true, Slots: 4}}, 0.25},
 	} {
 		d := &device{Device: Device{Total: 24 * GiB}, claims: []Claim{tt.claim}}
 		if tt.beside != nil {

@@ -23,13 +23,6 @@ type preemption struct {
 	hung  []string      // attempts that did not stop in time
 }
 
-// A backgroundJob is a running background attempt, with its devices.
-type backgroundJob struct {
-	attempt string
-	since   time.Time
-	devs    []*device
-}
-
 // ForegroundWaits reports whether another run waits for devices and is not in the background.
 func (t *Turns) ForegroundWaits() bool {
 	return slices.ContainsFunc(t.others, func(w Wish) bool { return !w.Background })
@@ -53,21 +46,20 @@ func (t *Turns) NextPreempted(now time.Duration) (attempt, why string, next time
 	for _, o := range t.skipped {
 		by(o.until)
 	}
-	w, _, jobs := r.call()
+	w, _, attempt := r.call()
 	if w == nil {
 		t.giving = preemption{hung: t.unstopped()}
 		return "", "", next
 	}
-	b := jobs[0]
-	if t.giving.last != b.attempt {
-		t.giving.last, t.giving.since = b.attempt, now
+	if t.giving.last != attempt {
+		t.giving.last, t.giving.since = attempt, now
 	}
 	if now >= t.giving.since+stopWithin {
-		t.giving.hung = append(t.giving.hung, b.attempt)
+		t.giving.hung = append(t.giving.hung, attempt)
 		return t.NextPreempted(now)
 	}
 	by(t.giving.since + stopWithin)
-	return b.attempt, fmt.Sprintf("yields to %s, who has been waiting since %s", userName(w.User, w.UID), w.Since.Local().Format("15:04")), next
+	return attempt, fmt.Sprintf("yields to %s, who has been waiting since %s", userName(w.User, w.UID), w.Since.Local().Format("15:04")), next
 }
 
 // unstopped returns the attempts that did not stop in time and are still running.
@@ -80,9 +72,9 @@ func (t *Turns) unstopped() []string {
 }
 
 // call returns the first foreground wish, if any, that has lasted long enough and can be satisfied
-// only by stopping background jobs; the devices it would then get; and the jobs on them, in the
-// order in which they must stop.
-func (r *round) call() (*Wish, []*device, []backgroundJob) {
+// only by stopping background jobs; the devices it would then get; and the attempt on them that must
+// stop.
+func (r *round) call() (*Wish, []*device, string) {
 	for _, w := range r.order(nil) {
 		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.t.hasClaimed(w) {
 			continue
@@ -96,12 +88,12 @@ func (r *round) call() (*Wish, []*device, []backgroundJob) {
 			if limited {
 				devs = slices.DeleteFunc(devs, func(d *device) bool { return !r.p.userHolds(d) })
 			}
-			if jobs := r.backgroundJobs(devs); len(jobs) > 0 {
-				return w, devs, jobs
+			if attempt := r.lastStarted(devs); attempt != "" {
+				return w, devs, attempt
 			}
 		}
 	}
-	return nil, nil, nil
+	return nil, nil, ""
 }
 
 // limited reports whether the owner's limit on this user's devices keeps another run of the user from
@@ -124,36 +116,29 @@ func (r *round) withoutBackground(w *Wish, a *WishRequest) []*device {
 	})
 }
 
-// backgroundJobs returns the background jobs on some devices, last started first. It leaves out
-// jobs that did not stop in time.
-func (r *round) backgroundJobs(devs []*device) (jobs []backgroundJob) {
-	add := func(attempt string, since time.Time, d *device) {
-		k := slices.IndexFunc(jobs, func(b backgroundJob) bool { return b.attempt == attempt })
-		if k < 0 {
-			if slices.Contains(r.t.giving.hung, attempt) {
-				return
-			}
-			k = len(jobs)
-			jobs = append(jobs, backgroundJob{attempt: attempt, since: since})
+// lastStarted returns the background attempt on some devices that started last; "" if there is none.
+// It leaves out attempts that did not stop in time.
+func (r *round) lastStarted(devs []*device) (last string) {
+	var since time.Time
+	consider := func(attempt string, at time.Time) {
+		later := last == "" || cmp.Or(at.Compare(since), cmp.Compare(attempt, last)) > 0
+		if later && !slices.Contains(r.t.giving.hung, attempt) {
+			last, since = attempt, at
 		}
-		jobs[k].devs = append(jobs[k].devs, d)
 	}
 	for _, d := range devs {
 		for _, h := range d.holds {
 			if r.p.rules.Background {
-				add(h.attempt, h.Since, d)
+				consider(h.attempt, h.Since)
 			}
 		}
 		for i := range d.claims {
-			if c := &d.claims[i]; c.Background && c.To == "" {
-				add(c.Attempt, c.Since, d)
+			if c := &d.claims[i]; inBackground(c) {
+				consider(c.Attempt, c.Since)
 			}
 		}
 	}
-	slices.SortFunc(jobs, func(a, b backgroundJob) int {
-		return cmp.Or(b.since.Compare(a.since), cmp.Compare(b.attempt, a.attempt))
-	})
-	return jobs
+	return last
 }
 
 func inBackground(c *Claim) bool { return c.Background && c.To == "" }

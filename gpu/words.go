@@ -23,15 +23,7 @@ func (pr *Process) on() string {
 	return s + " is using " + pr.Memory.Round()
 }
 
-func userName(name string, uid int) string {
-	switch {
-	case name != "":
-		return name
-	case uid < 0:
-		return "an unknown user"
-	}
-	return fmt.Sprintf("uid %d", uid)
-}
+func userName(name string, uid int) string { return cmp.Or(UserName(name, uid), "an unknown user") }
 
 // words returns "held by alice, train-svhn-s42, since 14:02", or during a hand-over
 // "held by alice, for the job after train-svhn-s42".
@@ -262,10 +254,10 @@ func (d *device) whose(c Code) (user string, by *Process) {
 
 // UserName returns the name of a user, "uid 1000" if there is none, or "" if unknown.
 func UserName(name string, uid int) string {
-	if name == "" && uid < 0 {
-		return ""
+	if name == "" && uid >= 0 {
+		return fmt.Sprintf("uid %d", uid)
 	}
-	return userName(name, uid)
+	return name
 }
 
 // List returns "GPU 0,3", or "CPU".

@@ -276,15 +276,12 @@ func (p *Pool) StillInUse(ids []UUID) bool {
 
 // Present returns the processes that the last list showed on a device, except those of this run's
 // attempts.
-func (p *Pool) Present(id UUID) (others []Process) {
-	for _, d := range p.byUUID([]UUID{id}) {
-		for _, pr := range d.procs {
-			if d.hold(pr.Attempt) == nil {
-				others = append(others, pr)
-			}
-		}
+func (p *Pool) Present(id UUID) []Process {
+	d := p.device(id)
+	if d == nil {
+		return nil
 	}
-	return others
+	return slices.DeleteFunc(slices.Clone(d.procs), func(pr Process) bool { return d.hold(pr.Attempt) != nil })
 }
 
 // Unseen returns the memory that was in use by no visible process when a device's processes were

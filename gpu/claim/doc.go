@@ -2,27 +2,28 @@
 // holds, without a daemon and without root.
 //
 // A claim belongs to an attempt and lists its devices, with the memory granted on each. It is a
-// file in the user's own folder, gpurun-<uid>, below a root that all users share. A Holder creates
-// claims and locks each file for as long as the attempt's processes live. When the holder dies, for
-// whatever reason, the kernel releases the lock. A Reader reads all users' folders and trusts none
-// of them: it ignores everything except regular files of the folder's owner, with a warning, and
-// nothing in a folder can delay it for long.
+// file in the user's own folder below a root that all users share. A Holder creates claims and
+// locks each file for as long as the attempt's processes live. When the holder dies, for whatever
+// reason, the kernel releases the lock. A Reader reads all users' folders and trusts none of them:
+// it ignores everything except regular files of the folder's owner, with a warning, and nothing in
+// a folder can delay it for long.
 //
 // A claim counts while its lock is held and its process exists. To claim a GPU, publish the claim
 // first, then read all others: if two runs claim at the same time, at least one sees the other.
 //
 // # Claims
 //
-// The kernel decides which claims are alive, so there is no daemon.
-//
-//   - A claim is a file for one attempt, /var/tmp/gpurun-<uid>/<uni_id>.claim (GPURUN_CLAIMS_DIR
-//     replaces /var/tmp). It is JSON with the devices, the memory granted on each, job, user and
-//     holder. It counts while its holder keeps it locked (flock) and that process exists. The
-//     keeper holds it until no process of the attempt's tree is left; jobs do not inherit the lock.
-//     So killing the runner changes nothing, and a dead keeper leaves no valid claim. If a keeper
-//     dies, the runner claims the GPUs of surviving processes within milliseconds, until the next
-//     keeper has claimed them again. If both die, surviving processes have no claim until the next
-//     run finds them. Until then, other runs see them only in the readings.
+//   - A claim is /var/tmp/gpurun-<uid>/<uni_id>.claim, in JSON (GPURUN_CLAIMS_DIR replaces
+//     /var/tmp). The keeper holds it until no process of the attempt's tree is left; jobs do not
+//     inherit the lock. So killing the runner changes nothing, and a dead keeper leaves no valid
+//     claim. If a keeper dies, the runner claims the GPUs of surviving processes within
+//     milliseconds, until the next keeper has claimed them again. If both die, surviving processes
+//     have no claim until the next run finds them. Until then, other runs see them only in the
+//     readings.
+//   - The claims that a new claim's reading found reach the core with Prepared, and
+//     gpu.Pool.Conflict judges them. A conflict is a lost race: no start is recorded, no retry is
+//     spent, and the core tries again after 5 to 50 ms. A flock on the root makes collisions rare,
+//     but nothing depends on it, and no run waits for it longer than 2 s.
 //   - Hand-over. When an attempt ends, the keeper keeps its claim, and the core deals its devices
 //     one by one (runner/sched/fair.go): to this run's next attempt, or to another run. The core
 //     sends Yield for a device once no waiting job can use it or the next claim is visible. So
@@ -38,62 +39,39 @@
 //     the offer. An offer ends when its run has claimed the device (even if the offering run is
 //     stopped), when that run wants no more devices, or after the host's courtesy period. Only the
 //     last case skips the run's user, and not if a rival's claim was in the way. The device is then
-//     dealt again, until the hand-over has lasted 30 s. A run that ignored an offer comes after its
-//     user's other runs.
+//     dealt again, until the hand-over has lasted 30 s.
 //   - Any other run that claims a device during a hand-over finds the old claim and withdraws. So,
-//     unlike in a race between equals, the next attempt's claim does not yield to such a rival. It
-//     waits up to 2 s for the rivals it saw to withdraw, and the old claim stays until then. A
-//     claim is changed by overwriting its file in place, because if a new file replaced it, a
-//     reader could miss both. For the same reason, the pool ignores other claims on a device until
-//     it is yielded (gpu.Pool.Yield).
-//   - Wishes. What a run waits for is a file next to the claims, <run>.wish, locked by the runner
-//     (gpu.Wish, at most 8 requests). It exists while a job waits for a GPU, or for cores or memory
-//     that others hold. It also lists the cores and memory of the run's jobs without GPUs, because
-//     such jobs have no claims. Each run computes the order of wishes from the same data
-//     (gpu/round.go); scheduling.md explains it for users.
+//     unlike in a race between equals, the next attempt's claim does not yield to such a rival
+//     (handover.go). A claim is changed by overwriting its file in place, because if a new file
+//     replaced it, a reader could miss both. For the same reason, the pool ignores other claims on
+//     a device until it is yielded (gpu.Pool.Yield).
+//   - Wishes. What a run waits for is a file next to the claims (wish.go). It exists while a job
+//     waits for a GPU, or for cores or memory that others hold. It also lists the cores and memory
+//     of the run's jobs without GPUs, because such jobs have no claims. Each run computes the order
+//     of wishes from the same data (gpu/round.go); scheduling.md explains it for users.
 //   - Gathering. A gathering claim belongs to no attempt (gpu.Grant.Gathering) and covers one GPU.
 //     It is made through the keeper like any other (Gather, Gathered, Ungather). The wish shows
-//     that its run gathers (gathers), so that other runs offer it each GPU they release. Readers
-//     keep such claims separate (gathers of a device in the pool) and determine by their own clock
-//     how long they count, for each user (gpu/gather.go). Grant.Since orders claims in the same way
-//     for all runs. A claim also lists the cores and host memory that its attempt has reserved, and
-//     its expected end (gpu.HostResources).
-//   - Noticing. The runner watches all users' folders with inotify (gpu/claim/watch.go): files
-//     that are written, removed, or closed because their holder died, but not files that are
-//     read, or readers would wake each other. An offer to this run, or the claim of a run that it
-//     has offered a device, is reported immediately, a wish within 100 ms, anything else at most
-//     once a second, as ClaimsChanged. If a user cannot watch more folders, claims are read once
-//     a second. A folder with over 1,000 events in a second is ignored for the rest of that
-//     second. Reading after events takes at most 5% of a core, 25% for offers.
-//   - The order is: publish, then read all others. If two runs claim at the same time, at least
-//     one sees the other. The claims it saw reach the core with Prepared, and gpu.Pool.Conflict
-//     judges them. A conflict is a lost race: no start is recorded, no retry is spent, and the
-//     core tries again after 5 to 50 ms. A flock on the root makes collisions rare, but nothing
-//     depends on it, and no run waits for it longer than 2 s.
-//   - An incomplete reading is called doubt, and nothing starts while there is doubt
-//     (gpu/claim/doubt.go). If this process lacks a resource (descriptors, a readable disk), there
-//     is doubt until the resource is available again, and a warning suggests a fix. But no user can
-//     block the host through the content of their folder: a folder that hangs or contains too many
-//     files causes doubt once an hour. After that, while a process of that user holds a lock there
-//     (the warning names it), all GPUs count as claimed by that user (gpu.Every). Otherwise, the
-//     user's last known claims count if their processes are alive. So a cheater gains no more than
-//     by claiming openly, and files without a lock are never a reason to wait.
-//   - After a reading that did not finish, nothing starts. The time limit of a reading does not
-//     include time during which the process was stopped: a process that continues after hours
-//     completes its reading and finds the conflict.
+//     that its run gathers, so that other runs offer it each GPU they release. Readers keep such
+//     claims separate and determine by their own clock how long they count (gpu/gather.go).
+//     Grant.Since orders claims in the same way for all runs.
+//   - Noticing. The runner watches all users' folders with inotify (watch.go): files that are
+//     written, removed, or closed because their holder died, but not files that are read, or
+//     readers would wake each other. An offer to this run, or the claim of a run that it has
+//     offered a device, is reported immediately as ClaimsChanged, anything else soon.
+//   - An incomplete reading is called doubt, and nothing starts while there is doubt (doubt.go).
+//     The time limit of a reading does not include time during which the process was stopped: a
+//     process that continues after hours completes its reading and finds the conflict.
 //   - Any user can create a folder below the root, even one with another user's name. So a user's
 //     folders are all folders called gpurun-<uid> or gpurun-<uid>.* that this user owns. Runs write
 //     to the first one, and create one with a random suffix if another user has taken the plain
 //     name. Up to 8 folders of a user are read.
-//   - Another user's folder is not trusted. A folder counts only if its owner is the uid in its
-//     name. A file counts only if it is a regular file of that owner, of at most 64 KiB, and
+//   - A file counts only if it is a regular file of the folder's owner, of at most 64 KiB, and
 //     counts once under any number of names. Up to 4,096 names per user are listed. A folder or
-//     root is listed again only when its ctime has changed (claim.folderListing). Until then,
-//     published files without a lock are not opened again, so names cost other users next to
-//     nothing. If the root has too many names to list in half a second, folders are looked up for
-//     users with a process. Folders are read in parallel, each in a goroutine that is abandoned
-//     if its file system hangs; the whole reading takes at most a second. A warning, given once,
-//     names everything that was ignored.
+//     root is listed again only when its ctime has changed (folderListing). Until then, published
+//     files without a lock are not opened again, so names cost other users next to nothing. Folders
+//     are read in parallel, each in a goroutine that is abandoned if its file system hangs; the
+//     whole reading takes at most a second. A warning, given once, names everything that was
+//     ignored.
 //   - If a user cannot claim below the root (it is full, or not writable), claims go to the runtime
 //     folder ($XDG_RUNTIME_DIR, /run/user/UID), else to ~/.local/state/gpurun/claims-HOST, where
 //     all runs of this user look for claims.
@@ -108,24 +86,10 @@
 //     command lives.
 //   - Simulated GPUs given inline are private and not claimed. Those in a file are identified by
 //     its path, so that runs can share them.
+//   - All uids in claims and readings are the host's (state/host/uids.go).
 //
 // Resizing (runner/sched/resize.go). The core sends Save. The keeper looks for processes that catch
 // the signal, announces the stop (in the ledger first, as for a timeout), signals them, waits, and
-// stops the job. The GPUs of the ended attempt become a move: those that the job keeps stay claimed
-// for it, and the others are offered. The status record contains the deadline, so a dead keeper
-// changes nothing.
-//
-// Past use. SET.usage (gpu/claim/usage.go) is not locked: it is replaced by a rename, and its .new
-// file is the lock. Config.Spent passes the result of Core.Spent to it. All uids in claims and
-// readings are the host's (state/host/uids.go).
-//
-// Quarantines. A quarantine is <uuid>.sick in the user's folder, read with the claims under the
-// same rules, but no process holds it. It counts until its end (CLOCK_BOOTTIME) or the next boot,
-// and its file stays to determine how long the next one lasts. A user's own quarantine refuses the
-// device (a row in gpu/admit.go); another user's only makes it the last choice. The core decides
-// (runner/sched/health.go), and the loop publishes (Engine.Quarantine).
-//
-// Host rules. Every reading includes the current rules (Observation.Host). The pool applies them
-// to devices, hours and quotas, as rows in admit.go; Conflict checks the quota again in the second
-// reading. The core passes the timeout to Prepare. Invalid rules are reported and ignored.
+// stops the job. The GPUs that the job keeps stay claimed for it, and the others are offered. The
+// status record contains the deadline, so a dead keeper changes nothing.
 package claim

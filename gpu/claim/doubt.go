@@ -18,9 +18,8 @@ import (
 //   - If another user's folder cannot be read completely (it hangs, it is overfull), there is doubt
 //     the first time. After that, while a process of that user holds a lock there, all devices
 //     count as claimed by that user. Otherwise, the claims seen last count if their processes are
-//     alive.
+//     alive. So a cheater gains no more than by claiming openly.
 //   - Files that no process holds a lock on never cause doubt.
-//
 
 // doubtInterval is how long after causing doubt a folder may cause it again.
 const doubtInterval = time.Hour

@@ -101,8 +101,6 @@ type content struct {
 	CPUs int        `json:"cpus,omitempty"`
 	RAM  gpu.Bytes  `json:"host_memory_bytes,omitempty"`
 	Ends *time.Time `json:"ends,omitempty"` // expected end; absent if unknown
-
-	ino uint64 // inode of the file
 }
 
 type contentDevice struct {
@@ -110,8 +108,6 @@ type contentDevice struct {
 	Memory gpu.Bytes `json:"memory_bytes"`
 	To     string    `json:"to,omitempty"` // the attempt has ended, and this run may use the device
 }
-
-func (c *content) is(ino uint64) { c.ino = ino }
 
 // A Subject is the attempt that a claim is for.
 type Subject struct {

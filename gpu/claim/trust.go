@@ -48,37 +48,35 @@ func owns(seen uint32, uid int) bool {
 }
 
 // A record is the content of a file in a user's folder: a claim or a wish.
-type record interface {
-	maker() identity
-	is(ino uint64) // sets the inode of the file
-}
+type record interface{ maker() identity }
 
-// open reads a record of user uid. No FIFO, device or write lease can block it.
-func open[T record](d *os.File, name string, uid int, parse func([]byte) (T, error)) (r T, err error) {
+// open reads a record of user uid, and returns the inode of its file. No FIFO, device or write lease
+// can block it.
+func open[T record](d *os.File, name string, uid int, parse func([]byte) (T, error)) (r T, ino uint64, err error) {
 	fd, err := openPlain(d, name, uid)
 	if err != nil {
-		return r, err
+		return r, 0, err
 	}
 	defer unix.Close(fd)
 	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err == nil || host.NoLocks(err) { // closing the file releases the lock
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil || st.Mode&0o444 != 0o444 {
-			return r, errIncomplete // createAt has not locked it yet
+			return r, 0, errIncomplete // createAt has not locked it yet
 		}
-		return r, errGone
+		return r, 0, errGone
 	}
-	r, err = readRecord(fd, parse)
+	r, ino, err = readRecord(fd, parse)
 	if err != nil && !errors.Is(err, errIncomplete) {
 		time.Sleep(5 * time.Millisecond) // the file may be partly written
-		r, err = readRecord(fd, parse)
+		r, ino, err = readRecord(fd, parse)
 	}
 	if err != nil {
-		return r, err
+		return r, ino, err
 	}
 	if claimed := r.maker().UID; claimed != uid {
-		return r, fmt.Errorf("it names uid %d but belongs to uid %d", claimed, uid)
+		return r, ino, fmt.Errorf("it names uid %d but belongs to uid %d", claimed, uid)
 	}
-	return r, r.maker().exists()
+	return r, ino, r.maker().exists()
 }
 
 // openPlain opens a file if it can be a claim of user uid. It checks the file before opening it,
@@ -115,9 +113,19 @@ func readPlain(d *os.File, name string, uid int) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	b := make([]byte, maxSize)
+	b, _, err := readOpen(fd)
+	return b, err
+}
+
+// readOpen returns the content and the inode of an open file.
+func readOpen(fd int) (b []byte, ino uint64, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, 0, err
+	}
+	b = make([]byte, min(st.Size, maxSize))
 	n, err := unix.Pread(fd, b, 0)
-	return b[:max(0, n)], err
+	return b[:max(0, n)], st.Ino, err
 }
 
 // trust returns an error unless a file can be a claim: a regular file of that user, of limited
@@ -138,23 +146,15 @@ func trust(st *unix.Stat_t, uid int) error {
 	return nil
 }
 
-func readRecord[T record](fd int, parse func([]byte) (T, error)) (r T, err error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return r, err
+func readRecord[T record](fd int, parse func([]byte) (T, error)) (r T, ino uint64, err error) {
+	b, ino, err := readOpen(fd)
+	if err == nil && len(b) == 0 {
+		err = errIncomplete
 	}
-	b := make([]byte, min(st.Size, maxSize))
-	n, err := unix.Pread(fd, b, 0)
-	if err != nil {
-		return r, err
+	if err == nil {
+		r, err = parse(b)
 	}
-	if n == 0 {
-		return r, errIncomplete
-	}
-	if r, err = parse(b[:n]); err == nil {
-		r.is(st.Ino)
-	}
-	return r, err
+	return r, ino, err
 }
 
 // plain describes a kernel error.

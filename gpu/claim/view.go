@@ -74,17 +74,12 @@ func (s *view) read(ctx context.Context, f folder) {
 			more, l.names = true, append(l.names, names[i:]...)
 			break
 		}
-		c, err := s.open(d, name, f.uid)
+		err := s.open(d, name, f.uid, seen)
 		if !errors.As(err, new(staticError)) {
 			l.names = append(l.names, name)
 		}
 		switch {
-		case err == nil && c == nil: // another kind of file
 		case err == nil:
-			if !seen[c.ino] { // a file may have several names
-				seen[c.ino] = true
-				s.found = append(s.found, c)
-			}
 		case s.unreadable(f, f.path+"/"+name, err):
 		case errors.Is(err, errIncomplete):
 			half++
@@ -107,32 +102,38 @@ func (s *view) read(ctx context.Context, f folder) {
 	}
 }
 
-// open reads a claim. For another kind of file, it adds the content to s and returns nil.
-func (s *view) open(d *os.File, name string, uid int) (*content, error) {
+// open reads a file and adds its content to s. seen are the inodes of the claims read so far, because
+// a file may have several names.
+func (s *view) open(d *os.File, name string, uid int, seen map[uint64]bool) error {
 	switch {
 	case strings.HasSuffix(name, usageSuffix):
 		if s.set == "" || name != usageName(s.set) {
-			return nil, nil
+			return nil
 		}
 		u, err := readUsage(d, uid, s.set)
 		if err == nil {
 			s.usages = append(s.usages, *u)
 		}
-		return nil, err
+		return err
 	case strings.HasSuffix(name, wishSuffix):
-		w, err := open(d, name, uid, parseWish)
+		w, _, err := open(d, name, uid, parseWish)
 		if err == nil {
 			s.wishes = append(s.wishes, w)
 		}
-		return nil, err
-	case !strings.HasSuffix(name, quarantineSuffix):
-		return open(d, name, uid, parse)
+		return err
+	case strings.HasSuffix(name, quarantineSuffix):
+		q, err := readQuarantine(d, name, uid)
+		if err == nil && len(s.quarantines) < maxSick {
+			s.quarantines = append(s.quarantines, q)
+		}
+		return err
 	}
-	q, err := readQuarantine(d, name, uid)
-	if err == nil && len(s.quarantines) < maxSick {
-		s.quarantines = append(s.quarantines, q)
+	c, ino, err := open(d, name, uid, parse)
+	if err == nil && !seen[ino] {
+		seen[ino] = true
+		s.found = append(s.found, c)
 	}
-	return nil, err
+	return err
 }
 
 // published are the suffixes of files that users publish.

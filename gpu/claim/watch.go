@@ -267,7 +267,7 @@ func (t *watcher) file(f folder, name string) {
 		return
 	}
 	defer d.Close()
-	c, err := open(d, name, f.uid, parse)
+	c, _, err := open(d, name, f.uid, parse)
 	if err != nil {
 		return
 	}

@@ -30,11 +30,7 @@ type wishContent struct {
 	Version int `json:"version"`
 	identity
 	Wish gpu.Wish `json:"wish"`
-
-	ino uint64
 }
-
-func (w *wishContent) is(ino uint64) { w.ino = ino }
 
 // parseWish parses a wish from an untrusted writer.
 func parseWish(b []byte) (*wishContent, error) {

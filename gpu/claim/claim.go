@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -22,7 +23,6 @@ const (
 
 	// RootVariable is the environment variable that overrides the root.
 	RootVariable = "GPURUN_CLAIMS_DIR"
-	defaultRoot  = "/var/tmp"
 
 	// AttemptVariable is the environment variable that names a job's own attempt.
 	AttemptVariable = "GPURUN_UNI_ID"
@@ -43,22 +43,14 @@ const (
 	maxCPUs    = 1 << 16
 )
 
-// Root returns the parent of all users' folders: GPURUN_CLAIMS_DIR, else /var/tmp.
-func Root() string {
-	if dir := os.Getenv(RootVariable); dir != "" {
-		return dir
-	}
-	return defaultRoot
-}
+// Root returns the parent of all users' folders.
+func Root() string { return cmp.Or(os.Getenv(RootVariable), "/var/tmp") }
 
-// Roots returns the folders where this user's claims can be, in order of preference: root; folders
+// Roots returns the folders where this user's claims can be, in order of preference: Root; folders
 // that all runs of this user find, so that at least these see each other (the runtime folder, then
 // the home); and the run's own folder, state. It leaves out empty ones.
-func Roots(root, state string) []string {
-	if root == "" {
-		root = Root()
-	}
-	roots := []string{root}
+func Roots(state string) []string {
+	roots := []string{Root()}
 	add := func(dir string, sub ...string) {
 		if filepath.IsAbs(dir) && owned(dir) {
 			if dir = filepath.Join(append([]string{dir}, sub...)...); !slices.Contains(roots, dir) {

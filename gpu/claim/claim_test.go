@@ -276,7 +276,8 @@ func TestClaimsFallBackToPrivateRoot(t *testing.T) {
 	}
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("HOME", "")
-	roots := Roots(root, state)
+	t.Setenv(RootVariable, root)
+	roots := Roots(state)
 	h, other := Open(roots), NewReader(roots)
 	t.Cleanup(h.Close)
 	for i, name := range []string{"a", "b"} {

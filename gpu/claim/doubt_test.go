@@ -189,8 +189,9 @@ func TestOwnRunsSeeEachOther(t *testing.T) {
 		must(t, os.RemoveAll(root))
 		must(t, os.MkdirAll(root, 0o755))
 		must(t, os.WriteFile(filepath.Join(root, fmt.Sprint(prefix, os.Getuid())), nil, 0o644))
-		c := start(t, -1, "hold", strings.Join(Roots(root, filepath.Join(dir, "state1")), ":"), "a")
-		h := Open(Roots(root, filepath.Join(dir, "state2")))
+		t.Setenv(RootVariable, root)
+		c := start(t, -1, "hold", strings.Join(Roots(filepath.Join(dir, "state1")), ":"), "a")
+		h := Open(Roots(filepath.Join(dir, "state2")))
 		got, _, err := h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		if err != nil || !slices.Equal(jobs(got), []string{"a"}) {
 			t.Errorf("runtime folder %q: claims %+v, %v, want a", runtime, got, err)

@@ -198,7 +198,7 @@ func (d *diagnosis) gpus() string {
 
 // claims makes a test claim in the folder that a run would use, and reads the claims of others.
 func (d *diagnosis) claims() string {
-	roots := claim.Roots("", "")
+	roots := claim.Roots("")
 	h := claim.Open(roots)
 	id := "doctor-" + session.RunID()
 	fix := "let every user create folders in " + roots[0] + ", as in /tmp, or set " + claim.RootVariable + " to another folder for all users"

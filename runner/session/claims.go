@@ -59,7 +59,7 @@ func ClaimRoots(p probe.Prober, dir string) []string {
 	if p != nil && p.Private() {
 		return nil
 	}
-	return claim.Roots("", dir)
+	return claim.Roots(dir)
 }
 
 // Neighbors reads what other runs on this host have published. engine.Claims implements it.

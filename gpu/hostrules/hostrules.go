@@ -13,10 +13,9 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gpurun/gpu"
 	"gpurun/jobspec/source"
+	"gpurun/state/host"
 )
 
 // Variable is the environment variable that names another file, for containers and tests. It
@@ -39,9 +38,9 @@ type Reader struct {
 	ids   *identities
 	users []int // users looked up so far
 
-	read  bool // at least once
-	stamp stamp
-	rules gpu.HostRules // without the UIDs of users
+	read   bool          // at least once
+	stamps [3]host.Stamp // see stamps
+	rules  gpu.HostRules // without the UIDs of users
 }
 
 // NewReader returns a reader of the rules at a place.
@@ -64,8 +63,8 @@ func zone() *time.Location {
 // returns warnings, each once per version of the file.
 func (r *Reader) Read(users ...int) (*gpu.HostRules, []string) {
 	var warnings []string
-	if s := r.stamps(); !r.read || s != r.stamp {
-		r.stamp = s
+	if now := stamps(r.place); !r.read || now != r.stamps {
+		r.stamps = now
 		warnings = r.reread()
 		r.read = true
 	}
@@ -123,22 +122,10 @@ func (r *Reader) open() (path string, data []byte, err error) {
 	return path, data, err
 }
 
-// A stamp changes whenever a file, its folder or their permissions change.
-type stamp [3]struct {
-	dev, ino     uint64
-	size         int64
-	mode, uid    uint32
-	mtime, ctime unix.Timespec
-}
-
-func (r *Reader) stamps() (s stamp) {
-	paths := []string{r.place.Path, filepath.Dir(r.place.Path), os.Getenv(Variable)}
-	for i, path := range slices.DeleteFunc(paths, func(path string) bool { return path == "" }) {
-		var st unix.Stat_t
-		if unix.Lstat(path, &st) == nil {
-			at := &s[i]
-			at.dev, at.ino, at.size, at.mode, at.uid, at.mtime, at.ctime = uint64(st.Dev), st.Ino, st.Size, st.Mode, st.Uid, st.Mtim, st.Ctim
-		}
+// stamps returns the stamps of the files and the folder that the rules depend on.
+func stamps(at Place) (s [3]host.Stamp) {
+	for i, path := range []string{at.Path, filepath.Dir(at.Path), os.Getenv(Variable)} {
+		s[i] = host.StampOf(path)
 	}
 	return s
 }

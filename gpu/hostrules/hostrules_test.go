@@ -1,6 +1,7 @@
 package hostrules
 
 import (
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -246,6 +247,22 @@ func TestChangedRulesAreReread(t *testing.T) {
 		reserve, warnings := look(r)
 		if reserve != s.reserve || !strings.Contains(warnings, s.want) || s.want == "" && warnings != "" {
 			t.Errorf("%s: reserve %d, want %d; %q, want %q", s.name, reserve, s.reserve, warnings, s.want)
+		}
+	}
+}
+
+func TestChangeBehindLinkIsNoticed(t *testing.T) {
+	at := place(t)
+	file, link := filepath.Join(t.TempDir(), "rules.yaml"), filepath.Join(t.TempDir(), "link.yaml")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(Variable, link)
+	r := NewReader(at)
+	for _, want := range []int{1, 20} {
+		write(t, file, fmt.Sprintf("reserve: %d", want))
+		if reserve, warnings := look(r); reserve != want || warnings != "" {
+			t.Errorf("got reserve %d, warnings %q, want %d and none", reserve, warnings, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/gpu/probe"
 	"gpurun/runner/engine"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
@@ -63,17 +64,17 @@ func (l *loop) handle(ev engine.Event) {
 	}
 }
 
-// placed registers an attempt's process and GPUs with the prober.
+// placed registers an attempt's process and GPUs with a simulation.
 func (l *loop) placed(at *attempt, pid int) {
-	if l.Prober != nil {
-		l.Prober.Placed(at.launch.UniID, pid, at.launch.Grant)
+	if sim, ok := l.Prober.(*probe.Sim); ok {
+		sim.Placed(at.launch.UniID, pid, at.launch.Grant)
 	}
 }
 
 // examine looks at the files of an ended attempt, outside the loop.
 func (l *loop) examine(at *attempt, unreported *engine.Running, e state.End) {
-	if l.Prober != nil {
-		l.Prober.Removed(at.launch.UniID)
+	if sim, ok := l.Prober.(*probe.Sim); ok {
+		sim.Removed(at.launch.UniID)
 	}
 	was, vanished := *at, at.vanished(e) // a copy, since a sample may still change the attempt
 	bring := l.bring(at)

@@ -34,11 +34,6 @@ type Prober interface {
 	Complete() bool
 	// Private reports whether the devices belong to this run only, so that they need no claims.
 	Private() bool
-	// Placed notifies a simulation that an attempt is on the devices of g, or that its memory now
-	// belongs to pid. Other probers ignore it.
-	Placed(uniID string, pid int, g gpu.Grant)
-	// Removed notifies a simulation that an attempt has ended.
-	Removed(uniID string)
 	// Close releases the driver.
 	Close() error
 }

@@ -142,12 +142,6 @@ func (r *reader) Complete() bool { return !r.found.Partial }
 // Private returns false, because all processes on the host see these devices.
 func (r *reader) Private() bool { return false }
 
-// Placed does nothing, because the driver reports processes.
-func (r *reader) Placed(string, int, gpu.Grant) {}
-
-// Removed does nothing.
-func (r *reader) Removed(string) {}
-
 // Close ends the child. A child that hangs is left running.
 func (r *reader) Close() error {
 	r.closed = true

@@ -30,15 +30,13 @@ const defaultLibrary = "libnvidia-ml.so.1"
 
 // A session holds an initialized NVML.
 type session struct {
-	lib      nvml.Interface
-	has      map[string]bool // symbols looked up so far
-	known    map[gpu.UUID]*device
-	listed   int // number of devices found
-	owners   *owners
-	events   nvml.EventSet // critical errors of all GPUs; nil if the driver reports none
-	noLists  bool          // this driver's process lists overrun memory
-	warnings []string
-	partial  bool // a device was left out
+	hello
+	lib     nvml.Interface
+	has     map[string]bool // symbols looked up so far
+	known   map[gpu.UUID]*device
+	owners  *owners
+	events  nvml.EventSet // critical errors of all GPUs; nil if the driver reports none
+	noLists bool          // this driver's process lists overrun memory
 }
 
 // A device is a session's record of a device.
@@ -75,14 +73,12 @@ func openSession(library string, lists bool) (*session, hello) {
 	if ret := s.lib.Init(); ret != nvml.SUCCESS {
 		return nil, hello{Missing: missingInit(ret)}
 	}
-	version := s.version()
-	devs, ret := s.list()
-	if ret != nvml.SUCCESS {
+	s.Version = s.version()
+	if ret := s.list(); ret != nvml.SUCCESS {
 		return nil, hello{Missing: missingInit(ret)}
 	}
-	s.listed = len(devs)
 	s.register()
-	return s, hello{Devices: devs, Version: version, Warnings: s.warnings, Partial: s.partial}
+	return s, s.hello
 }
 
 // checkLibrary opens the library separately, to get the loader's error if that fails, and checks
@@ -132,7 +128,7 @@ func (s *session) version() string {
 	lib, _ := query(s, s.lib.SystemGetNVMLVersion, "nvmlSystemGetNVMLVersion")
 	if overrunsLists(driver) {
 		s.noLists = true
-		s.warnings = append(s.warnings, "driver "+driver+" has broken process lists, so gpurun does not read them: update it to 535.98 or newer")
+		s.Warnings = append(s.Warnings, "driver "+driver+" has broken process lists, so gpurun does not read them: update it to 535.98 or newer")
 	}
 	return "NVML " + cmp.Or(lib, "unknown") + ", driver " + cmp.Or(driver, "unknown")
 }
@@ -149,12 +145,12 @@ func overrunsLists(driver string) bool {
 
 // list finds the devices, in PCI order. It leaves out GPUs that this user may not use. GPUs that do
 // not respond are included: they come last, by index.
-func (s *session) list() ([]gpu.Device, nvml.Return) {
+func (s *session) list() nvml.Return {
 	n, ret := s.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return nil, ret
+		return ret
 	}
-	var devs, silent []gpu.Device
+	var silent []gpu.Device
 	for i := range n {
 		d, ret := s.at(i)
 		switch {
@@ -166,22 +162,23 @@ func (s *session) list() ([]gpu.Device, nvml.Return) {
 			silent = append(silent, d.Device)
 			s.known[d.UUID] = d
 		case s.partitioned(d.handle):
-			s.partial = true // the GPU itself is left out; how CUDA counts it next to MIG instances is undocumented
-			devs = append(devs, s.instances(d)...)
+			s.Partial = true // the GPU itself is left out; how CUDA counts it next to MIG instances is undocumented
+			s.Devices = append(s.Devices, s.instances(d)...)
 		default:
 			s.add(d)
-			devs = append(devs, d.Device)
+			s.Devices = append(s.Devices, d.Device)
 		}
 	}
-	slices.SortStableFunc(devs, func(a, b gpu.Device) int { return cmp.Compare(a.PCI, b.PCI) })
-	return append(devs, silent...), nvml.SUCCESS
+	slices.SortStableFunc(s.Devices, func(a, b gpu.Device) int { return cmp.Compare(a.PCI, b.PCI) })
+	s.Devices = append(s.Devices, silent...)
+	return nvml.SUCCESS
 }
 
 // leaveOut records why a device is not listed. The last argument is a return code.
 func (s *session) leaveOut(format string, args ...any) {
-	s.partial = true
+	s.Partial = true
 	args[len(args)-1] = codeText(args[len(args)-1].(nvml.Return))
-	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
+	s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...))
 }
 
 // at returns the GPU with an index.

@@ -48,7 +48,7 @@ func (s *session) allFail() bool {
 			failed++
 		}
 	}
-	return failed >= s.listed
+	return failed >= len(s.Devices)
 }
 
 // driverGone reports whether a code concerns the driver as a whole.

@@ -29,19 +29,15 @@ type Sim struct {
 	spec    simulation
 	private bool
 	devs    []gpu.Device
-	of      []*simGPU // in the order of devs
-	uids    map[string]int
-	me      string
-	placed  []placement // in start order
-	claimed []placement // jobs of other runs
+	of      []*simGPU              // in the order of devs
+	users   map[string]gpu.Process // UID and User, by the name in the simulation file
+	placed  []placement            // in start order
+	claimed []placement            // jobs of other runs
 }
 
 // A placement is a job on its devices.
 type placement struct {
-	uniID string // of an attempt of this run
-	pid   int
-	uid   int
-	user  string
+	gpu.Process
 	grant gpu.Grant
 	from  time.Duration
 	to    time.Duration // -1 while it runs
@@ -60,7 +56,9 @@ func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sim{now: now, start: now(), spec: sim, private: private, me: host.Login(os.Getuid()), uids: map[string]int{"me": host.CurrentUID(), "?": -1}}
+	s := &Sim{now: now, start: now(), spec: sim, private: private, users: map[string]gpu.Process{
+		"me": {UID: host.CurrentUID(), User: host.Login(os.Getuid())}, "?": {UID: -1},
+	}}
 	set := fnv.New32a()
 	_, _ = io.WriteString(set, seed)
 	for i := range sim.GPUs {
@@ -74,8 +72,8 @@ func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 			})
 		}
 		for _, l := range g.Load {
-			if _, ok := s.uids[l.User]; !ok {
-				s.uids[l.User] = 100000 + len(s.uids) - 2
+			if _, ok := s.users[l.User]; !ok {
+				s.users[l.User] = gpu.Process{UID: 100000 + len(s.users) - 2, User: l.User}
 			}
 		}
 	}
@@ -118,12 +116,14 @@ func (s *Sim) Placed(uniID string, pid int, g gpu.Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.placed {
-		if p := &s.placed[i]; p.uniID == uniID && p.to < 0 {
-			p.pid = pid
+		if p := &s.placed[i]; p.Attempt == uniID && p.to < 0 {
+			p.PID = pid
 			return
 		}
 	}
-	s.placed = append(s.placed, placement{uniID: uniID, pid: pid, uid: host.CurrentUID(), user: s.me, grant: g, from: s.now(), to: -1})
+	p := s.users["me"]
+	p.PID, p.Command, p.Attempt = pid, "job", uniID
+	s.placed = append(s.placed, placement{Process: p, grant: g, from: s.now(), to: -1})
 }
 
 // Claimed puts the jobs of other runs on the devices that they claim.
@@ -133,8 +133,9 @@ func (s *Sim) Claimed(claims []gpu.Claim) {
 	s.claimed = nil
 	for _, c := range claims {
 		if !c.Gathering && c.To == "" {
+			p := gpu.Process{PID: c.PID, UID: c.UID, User: c.User, Command: "job"}
 			g := gpu.Grant{UUIDs: []gpu.UUID{c.UUID}, Memory: c.Memory}
-			s.claimed = append(s.claimed, placement{pid: c.PID, uid: c.UID, user: c.User, grant: g, from: s.now() - time.Since(c.Since), to: -1})
+			s.claimed = append(s.claimed, placement{Process: p, grant: g, from: s.now() - time.Since(c.Since), to: -1})
 		}
 	}
 }
@@ -145,7 +146,7 @@ func (s *Sim) Removed(uniID string) {
 	defer s.mu.Unlock()
 	now := s.now()
 	for i := range s.placed {
-		if p := &s.placed[i]; p.uniID == uniID && p.to < 0 {
+		if p := &s.placed[i]; p.Attempt == uniID && p.to < 0 {
 			p.to = now
 		}
 	}
@@ -222,31 +223,23 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 		}
 		used = min(used+gpu.Bytes(l.Memory), 1<<61)
 		if l.User != "" {
-			pid := cmp.Or(l.PID, 1<<22+1+1000*i+n) // a PID that no process on this host can have
-			procs = append(procs, gpu.Process{PID: pid, UID: s.uids[l.User], User: s.names(l.User), Command: l.Command, Memory: gpu.Bytes(l.Memory), Start: s.start + time.Duration(l.From)})
+			p := s.users[l.User]
+			p.PID = cmp.Or(l.PID, 1<<22+1+1000*i+n) // a PID that no process on this host can have
+			p.Command, p.Memory, p.Start = l.Command, gpu.Bytes(l.Memory), s.start+time.Duration(l.From)
+			procs = append(procs, p)
 		}
 	}
 	for _, p := range slices.Concat(s.placed, s.claimed) {
 		if !p.on(s.devs[i].UUID) {
 			continue
 		}
-		used = min(used+s.taken(p, now), 1<<61)
+		p.Memory = s.taken(p, now)
+		used = min(used+p.Memory, 1<<61)
 		if p.lives(now) {
-			procs = append(procs, gpu.Process{PID: p.pid, UID: p.uid, User: p.user, Command: "job", Memory: s.taken(p, now), Attempt: p.uniID})
+			procs = append(procs, p.Process)
 		}
 	}
 	return procs, used
-}
-
-// names returns the login name of a user that the simulation file names.
-func (s *Sim) names(user string) string {
-	switch user {
-	case "me":
-		return s.me
-	case "?":
-		return ""
-	}
-	return user
 }
 
 // taken returns the memory that a job uses on each of its devices, including for a while after its

@@ -76,13 +76,9 @@ func NewPool(devs []Device, rules Rules) *Pool {
 
 // Fresh returns a pool with the same devices and rules but no observations.
 func (p *Pool) Fresh() *Pool {
-	devs := make([]Device, len(p.devs))
-	for i, d := range p.devs {
-		devs[i] = d.Device
-	}
 	rules := p.rules
 	rules.AtOnce = true
-	return NewPool(devs, rules)
+	return NewPool(p.all(), rules)
 }
 
 // limited reports whether this run's share is a number of devices, not fixed indices.

@@ -82,7 +82,7 @@ func (r *round) call() (*Wish, []*device, string) {
 		for i := range w.Requests {
 			a := &w.Requests[i]
 			devs, limited := r.withoutBackground(w, a), r.limited(w, a)
-			if a.Jobs <= 0 || !limited && (a.Room < a.Min || r.wants[slices.Index(r.wishes, w)] <= 0) || len(devs) < a.Min {
+			if a.Jobs <= 0 || !limited && (a.Room < a.Min || r.wants[w] <= 0) || len(devs) < a.Min {
 				continue
 			}
 			if limited {
@@ -314,10 +314,8 @@ func (r *round) wanted(d *device) bool {
 // want adds a request to a wish.
 func (r *round) want(w *Wish, a WishRequest) {
 	w.Requests = append(w.Requests, a)
-	i := slices.Index(r.wishes, w)
-	if i < 0 {
-		i = len(r.wishes)
-		r.wishes, r.wants = append(r.wishes, w), append(r.wants, 0)
+	if !slices.Contains(r.wishes, w) {
+		r.wishes = append(r.wishes, w)
 	}
-	r.wants[i] += a.Jobs
+	r.wants[w] += a.Jobs
 }

@@ -148,7 +148,7 @@ func (r *round) hostCapacity(own HostResources) *hostCapacity {
 		f.take(held)
 	}
 	if !slices.Contains(r.wishes, &t.own) {
-		r.wishes, r.wants = append(r.wishes, &t.own), append(r.wants, 0)
+		r.wishes = append(r.wishes, &t.own)
 	}
 	for _, w := range r.wishes {
 		if w.presses() {

@@ -193,7 +193,7 @@ func (r *round) mayGather(begun bool) bool {
 			return true
 		}
 		could := func(a WishRequest) bool { return r.t.suits(r.now, w, &a) }
-		if (!begun || r.t.gathers(r.now, w)) && r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Requests, could) {
+		if (!begun || r.t.gathers(r.now, w)) && r.wants[w] > 0 && slices.ContainsFunc(w.Requests, could) {
 			return false
 		}
 	}

@@ -14,16 +14,15 @@ type round struct {
 	p      *Pool // its pool
 	now    time.Duration
 	wishes []*Wish
-	loads  []load
-	wants  []int   // by wish: number of devices that it still needs
-	dealt  []*Wish // by device: the wish it was dealt to
-	with   []UUID  // devices released by attempts of this run that are not dealt yet
-	own    query   // for the last request of this run that was examined
+	loads  map[int]*load // by user
+	wants  map[*Wish]int // number of devices that it still needs
+	dealt  []*Wish       // by device: the wish it was dealt to
+	with   []UUID        // devices released by attempts of this run that are not dealt yet
+	own    query         // for the last request of this run that was examined
 }
 
 // A load is the number of devices that a user holds on this host.
 type load struct {
-	uid   int
 	parts []float64 // by device, at most 1
 	given float64   // dealt in this round, or dealt earlier and not taken yet
 }
@@ -31,11 +30,13 @@ type load struct {
 // newRound starts a round. with are devices that attempts of this run have released and that are
 // not dealt yet.
 func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
-	r := &round{t: t, p: t.pool, now: now, with: with, dealt: make([]*Wish, len(t.pool.devs))}
+	r := &round{
+		t: t, p: t.pool, now: now, with: with, loads: map[int]*load{}, wants: map[*Wish]int{}, dealt: make([]*Wish, len(t.pool.devs)),
+	}
 	add := func(w *Wish) {
 		if len(w.Requests) > 0 && (w == &t.own || !t.isSkipped(now, w.UID)) {
 			r.wishes = append(r.wishes, w)
-			r.wants = append(r.wants, w.wants())
+			r.wants[w] = w.wants()
 		}
 	}
 	add(&t.own)
@@ -118,9 +119,9 @@ func (r *round) weigh(d *device) {
 
 // promise subtracts a device offered to a run from the run's wish.
 func (r *round) promise(run string) {
-	for n, w := range r.wishes {
+	for _, w := range r.wishes {
 		if run == w.Run && run != "" {
-			r.wants[n] = max(0, r.wants[n]-1)
+			r.wants[w] = max(0, r.wants[w]-1)
 		}
 	}
 }
@@ -132,12 +133,10 @@ func (r *round) add(uid int, d *device, part float64) {
 
 // of returns the load of a user.
 func (r *round) of(uid int) *load {
-	k := slices.IndexFunc(r.loads, func(l load) bool { return l.uid == uid })
-	if k < 0 {
-		k = len(r.loads)
-		r.loads = append(r.loads, load{uid: uid, parts: make([]float64, len(r.p.devs))})
+	if r.loads[uid] == nil {
+		r.loads[uid] = &load{parts: make([]float64, len(r.p.devs))}
 	}
-	return &r.loads[k]
+	return r.loads[uid]
 }
 
 // load returns how many devices a user holds, not counting d, which may be nil.
@@ -233,8 +232,7 @@ func rounded(f float64) float64 { return math.Round(f*1e6) / 1e6 }
 // serves returns devices, including d, with which a request of a wish can start now; nil if none
 // can.
 func (r *round) serves(w *Wish, d *device) []*device {
-	n := slices.Index(r.wishes, w)
-	if n < 0 || r.wants[n] <= 0 {
+	if r.wants[w] <= 0 {
 		return nil
 	}
 	for i := range w.Requests {
@@ -309,7 +307,7 @@ func (r *round) give(w *Wish, set []*device) {
 	for _, d := range set {
 		if r.dealt[d.position] == nil {
 			r.dealt[d.position] = w
-			r.wants[slices.Index(r.wishes, w)]--
+			r.wants[w]--
 			r.of(w.UID).given++
 		}
 	}

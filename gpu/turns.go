@@ -159,7 +159,7 @@ func (r *round) drained() (devs []*device) {
 			alone := func(a WishRequest) bool {
 				return a.Min == 1 && !a.Share && a.fits(&bare, w.UID, w.Run) && r.affords(w, &a)
 			}
-			if r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Requests, alone) {
+			if r.wants[w] > 0 && slices.ContainsFunc(w.Requests, alone) {
 				r.give(w, []*device{d})
 				devs = append(devs, d)
 				break

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -22,31 +23,19 @@ var nearer = []Closeness{Far, Node, Switch, NVLink}
 // rank returns a higher number for closer devices.
 func (c Closeness) rank() int { return max(0, slices.Index(nearer, c)) }
 
-// Words returns the closeness in words.
-func (c Closeness) Words() string {
-	switch c {
-	case NVLink:
-		return "NVLink"
-	case Switch:
-		return "one PCIe switch"
-	case Node:
-		return "one NUMA node"
-	case Far:
-		return "different NUMA nodes"
-	}
-	return ""
+var closenessWords = map[Closeness]string{
+	Far: "different NUMA nodes", Node: "one NUMA node", Switch: "one PCIe switch", NVLink: "NVLink",
 }
+
+// Words returns the closeness in words; "" if unknown.
+func (c Closeness) Words() string { return closenessWords[c] }
 
 // near returns the connection between two devices: as reported by the driver, else from their NUMA
 // nodes.
 func near(a, b *device) Closeness {
-	if c := a.Links[b.UUID]; c != "" {
+	switch c := cmp.Or(a.Links[b.UUID], b.Links[a.UUID]); {
+	case c != "":
 		return c
-	}
-	if c := b.Links[a.UUID]; c != "" {
-		return c
-	}
-	switch {
 	case a.NUMA == "" || b.NUMA == "":
 		return ""
 	case a.NUMA == b.NUMA:

@@ -248,17 +248,11 @@ func (t *Turns) Wants(now time.Duration, turn Turn) int {
 
 // Renewed reports whether the run of a turn has stopped waiting and holds nothing, while another
 // run of its user waits. A new wish does not count as accepting the offer.
-func (t *Turns) Renewed(turn Turn) (renewed bool) {
-	for i := range t.others {
-		switch w := &t.others[i]; {
-		case w.UID != turn.UID:
-		case w.Run == turn.Run:
-			return false
-		default:
-			renewed = true
-		}
+func (t *Turns) Renewed(turn Turn) bool {
+	waits := func(run bool) bool { // the run itself, or another one of its user
+		return slices.ContainsFunc(t.others, func(w Wish) bool { return w.UID == turn.UID && (w.Run == turn.Run) == run })
 	}
-	return renewed && len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == turn.Run && c.UID == turn.UID })) == 0
+	return waits(false) && !waits(true) && len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == turn.Run && c.UID == turn.UID })) == 0
 }
 
 // Courtesy returns how long a device is reserved for the run whose turn it is.

@@ -18,28 +18,8 @@ import (
 	"gpurun/state/host"
 )
 
-// A simulation is the content of a simulation file; docs/reference/simulation.md shows an example.
+// A simulation is the content of a simulation file, which docs/reference/simulation.md describes.
 // Times count from the start of the run.
-//
-//	gpus:                          # in this order
-//	  - memory: 24GiB              # total
-//	    count: 2                   # how many like this; default 1
-//	    name: NVIDIA A100          # default "Simulated GPU"
-//	    compute_mode: exclusive    # default, exclusive, prohibited
-//	    nvlink: a                  # NVLink to all GPUs with the same value
-//	    switch: 0                  # on a PCIe switch with all GPUs with the same value
-//	    numa: 0                    # NUMA node
-//	    cores: 0-7                 # of that node
-//	    blind: [util]              # what cannot be read: util, memory, processes
-//	    load:                      # the load of other users
-//	      - {from: 10s, to: 2m, user: alice, command: python, pid: 4711, memory: 20GiB, util: 90}
-//	      - {memory: 4GiB}         # without a user: memory in use by no visible process
-//	    fails:                     # times when it does not answer
-//	      - {from: 30s, to: 40s, error: GPU is lost}
-//	jobs: {memory: 9GiB, take: 20s, linger: 2s, util: 80}  # how this run's own jobs behave
-//	latency: {processes: 4500us}   # time to list the processes of one GPU
-//	outages:                       # times when nothing can be read
-//	  - {from: 5m, to: 6m, error: the driver is reloaded}
 type simulation struct {
 	GPUs []simGPU
 	Jobs struct {
@@ -51,21 +31,21 @@ type simulation struct {
 	Latency struct {
 		Processes length // per device whose processes are listed
 	}
-	Outages []simFault
+	Outages []simFault // when nothing can be read
 }
 
 type simGPU struct {
 	Memory      size
-	Count       *int
+	Count       *int // how many like this; nil for 1
 	Name        string
-	ComputeMode string `yaml:"compute_mode"`
-	NVLink      string
-	Switch      string
-	NUMA        string
-	Cores       string
-	Blind       []string
+	ComputeMode string   `yaml:"compute_mode"`
+	NVLink      string   // connected to all GPUs with the same value
+	Switch      string   // on one PCIe switch with all GPUs with the same value
+	NUMA        string   // number of the NUMA node
+	Cores       string   // of that node
+	Blind       []string // what cannot be read: util, memory, processes
 	Load        []simLoad
-	Fails       []simFault
+	Fails       []simFault // when it does not answer
 }
 
 // A span is a time range that excludes To. Without To, it never ends.

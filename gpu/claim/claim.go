@@ -90,9 +90,9 @@ type content struct {
 	Gathers bool            `json:"gathering,omitempty"`  // the device is reserved for a job that still needs other devices
 	Devices []contentDevice `json:"devices"`
 
-	CPUs int        `json:"cpus,omitempty"`
-	RAM  gpu.Bytes  `json:"host_memory_bytes,omitempty"`
-	Ends *time.Time `json:"ends,omitempty"` // expected end; absent if unknown
+	CPUs int       `json:"cpus,omitempty"`
+	RAM  gpu.Bytes `json:"host_memory_bytes,omitempty"`
+	Ends time.Time `json:"ends,omitzero"` // expected end; zero if unknown
 }
 
 type contentDevice struct {
@@ -114,10 +114,7 @@ func newContent(s Subject) *content {
 		Version: version, identity: self(), User: login(host.CurrentUID()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,
 		Share: s.Grant.Share, Slots: s.Grant.Slots, Run: s.Run, Behind: s.Grant.Background, Gathers: s.Grant.Gathering,
 	}
-	c.CPUs, c.RAM = s.Grant.CPUs, s.Grant.RAM
-	if !s.Grant.Ends.IsZero() {
-		c.Ends = &s.Grant.Ends
-	}
+	c.CPUs, c.RAM, c.Ends = s.Grant.CPUs, s.Grant.RAM, s.Grant.Ends
 	if c.Since.IsZero() {
 		c.Since = time.Now()
 	}
@@ -172,6 +169,8 @@ func (c *content) claims(user string) []gpu.Claim {
 	if !c.here() {
 		pid = 0
 	}
+	resources := bounded(gpu.HostResources{CPUs: c.CPUs, RAM: c.RAM})
+	resources.Ends = c.Ends
 	seen := map[gpu.UUID]bool{}
 	for _, d := range c.Devices {
 		if seen[d.UUID] {
@@ -181,11 +180,8 @@ func (c *content) claims(user string) []gpu.Claim {
 		list = append(list, gpu.Claim{
 			UUID: d.UUID, UID: c.UID, User: user, Job: c.Job, PID: pid, Since: c.Since,
 			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Slots: c.Slots, Attempt: c.UniID,
-			Run: c.Run, Background: c.Behind, Gathering: c.Gathers, To: d.To, HostResources: bounded(gpu.HostResources{CPUs: c.CPUs, RAM: c.RAM}),
+			Run: c.Run, Background: c.Behind, Gathering: c.Gathers, To: d.To, HostResources: resources,
 		})
-		if c.Ends != nil {
-			list[len(list)-1].Ends = *c.Ends
-		}
 	}
 	return list
 }

@@ -345,7 +345,7 @@ func TestClaimHasCoresAndMemory(t *testing.T) {
 		t.Errorf("read %+v, want %+v", c, g)
 	}
 	bad := newContent(Subject{UniID: "u", Job: "j", Grant: g})
-	bad.CPUs, bad.RAM, bad.Ends = -1, -5, nil
+	bad.CPUs, bad.RAM, bad.Ends = -1, -5, time.Time{}
 	if c := read(bad); c.HostResources != (gpu.HostResources{}) {
 		t.Errorf("read %+v from invalid values, want none", c.HostResources)
 	}

@@ -299,19 +299,16 @@ func (p *Pool) FitsAfterRelease(now time.Duration, attempt string, req Request) 
 	})
 }
 
-// heldBy returns the devices that an attempt holds.
 func (p *Pool) heldBy(attempt string) []*device {
 	return p.filter(func(d *device) bool { return d.hold(attempt) != nil })
 }
 
-// wanted reports whether any wish could use a device.
 func (r *round) wanted(d *device) bool {
 	return slices.ContainsFunc(r.wishes, func(w *Wish) bool {
 		return slices.ContainsFunc(w.Requests, func(a WishRequest) bool { return slices.Contains(a.UUIDs, d.UUID) })
 	})
 }
 
-// want adds a request to a wish.
 func (r *round) want(w *Wish, a WishRequest) {
 	w.Requests = append(w.Requests, a)
 	if !slices.Contains(r.wishes, w) {

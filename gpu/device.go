@@ -195,7 +195,6 @@ func (d *device) drop(attempt string) {
 	d.holds = slices.DeleteFunc(d.holds, func(h hold) bool { return h.attempt == attempt })
 }
 
-// release ends attempt's hold.
 func (d *device) release(now time.Duration, attempt string) {
 	shared := slices.ContainsFunc(d.holds, func(h hold) bool { return h.Share })
 	d.drop(attempt)

@@ -40,7 +40,6 @@ func (t *gatherTerm) enough(now, moment time.Duration, would bool) bool {
 	return t.short == 0 || now < t.short+moment
 }
 
-// observe records the claims of other runs.
 func (t *Turns) observe(now time.Duration, claims []Claim) {
 	t.gather(now, claims)
 	t.claimed = t.pool.hostHoldings(claims)

@@ -58,7 +58,6 @@ type UserEntry struct {
 	Until    time.Time // when it expires; zero for never
 }
 
-// group reports whether the entry is for a group.
 func (e *UserEntry) group() bool { return strings.HasPrefix(e.Key, "@") }
 
 // NoHostRules returns the rules of a host without limits.
@@ -278,7 +277,6 @@ func parseClock(text string) (int, error) {
 // String returns the hours as they were written; "" for always.
 func (h Hours) String() string { return h.text }
 
-// or returns the union of both hours.
 func (h Hours) or(other Hours) Hours {
 	both := Hours{other.text, slices.Concat(h.spans, other.spans)}
 	if h.text != "" {

@@ -329,7 +329,6 @@ func (p *Pool) device(id UUID) *device {
 	return nil
 }
 
-// byUUID returns the pool's devices with these UUIDs.
 func (p *Pool) byUUID(ids []UUID) (devs []*device) {
 	for _, id := range ids {
 		if d := p.device(id); d != nil {

@@ -131,7 +131,6 @@ func (r *round) add(uid int, d *device, part float64) {
 	*at = min(1, *at+part)
 }
 
-// of returns the load of a user.
 func (r *round) of(uid int) *load {
 	if r.loads[uid] == nil {
 		r.loads[uid] = &load{parts: make([]float64, len(r.p.devs))}
@@ -313,7 +312,6 @@ func (r *round) give(w *Wish, set []*device) {
 	}
 }
 
-// turn returns the turn of w on d.
 func (r *round) turn(w *Wish, d *device) Turn {
 	t := Turn{Run: w.Run, UID: w.UID, Own: w == &r.t.own}
 	if !t.Own {

@@ -187,7 +187,6 @@ func (t *Turns) Skip(now time.Duration, turn Turn) {
 	t.skipped = append(t.skipped, next)
 }
 
-// isSkipped reports whether a user is skipped.
 func (t *Turns) isSkipped(now time.Duration, uid int) bool {
 	return slices.ContainsFunc(t.skipped, func(o skip) bool { return o.uid == uid && now < o.until })
 }

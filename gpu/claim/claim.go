@@ -69,7 +69,6 @@ func Roots(state string) []string {
 	return roots
 }
 
-// owned reports whether this user owns a folder.
 func owned(dir string) bool {
 	var st unix.Stat_t
 	return unix.Stat(dir, &st) == nil && int(st.Uid) == os.Getuid()

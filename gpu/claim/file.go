@@ -144,7 +144,6 @@ func (k *held) end() {
 	k.file.Close()
 }
 
-// linked reports whether the file is still where it was created.
 func (k *held) linked() bool { return linked(k.file, k.path) }
 
 const replacementSuffix = ".new" // suffix of a file that will replace another

@@ -40,7 +40,6 @@ func (h *Holder) Offer(uniID string, ids []gpu.UUID, to string) {
 	}
 }
 
-// offer offers the selected devices of a claim to a run.
 func (k *held) offer(to string, which func(d contentDevice) bool) {
 	c := *k.content
 	c.Devices = slices.Clone(c.Devices)
@@ -54,7 +53,6 @@ func (k *held) offer(to string, which func(d contentDevice) bool) {
 	}
 }
 
-// change rewrites a claim.
 func (k *held) change(c *content) {
 	if k.rewrite(c) == nil {
 		k.content = c

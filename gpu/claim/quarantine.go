@@ -23,7 +23,6 @@ const (
 	maxWhy           = 500 // maximum bytes of a sentence
 )
 
-// quarantineRecord is the content of a quarantine's file.
 type quarantineRecord struct {
 	Version int    `json:"version"`
 	BootID  string `json:"boot_id"`

@@ -126,7 +126,6 @@ func (r *Reader) Of(devs []gpu.Device) *Reader {
 	return r
 }
 
-// latest returns the last reading.
 func (r *Reader) latest() reading {
 	r.mu.Lock()
 	defer r.mu.Unlock()

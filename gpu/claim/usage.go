@@ -152,7 +152,6 @@ func (u *Usage) count(s gpu.Spent, now time.Time) {
 	u.Idle = u.Idle[:min(len(u.Idle), maxDevices)]
 }
 
-// usageName returns the name of a set's file.
 func usageName(set string) string {
 	return invalidInNames.ReplaceAllString(cut(set), "_") + usageSuffix
 }

@@ -48,7 +48,6 @@ func (s *view) safely(f folder, read func()) {
 	read()
 }
 
-// read reads one user's folder into s.
 func (s *view) read(ctx context.Context, f folder) {
 	d, err := openFolder(f)
 	if err != nil {

@@ -153,7 +153,6 @@ func (t *watcher) next(last, second time.Time, cost time.Duration) time.Time {
 	return due
 }
 
-// nextSecond begins another second.
 func (t *watcher) nextSecond() {
 	paces := t.paces
 	t.paces = map[string]eventCount{}
@@ -201,7 +200,6 @@ func (t *watcher) noteLimit(err error) {
 	}
 }
 
-// handle processes a batch of events.
 func (t *watcher) handle(buf []byte) {
 	type file struct {
 		folder
@@ -246,7 +244,6 @@ func (t *watcher) countEvent(wd int32, path string) {
 	t.paces[path] = p
 }
 
-// file reads a file that has changed.
 func (t *watcher) file(f folder, name string) {
 	uniID, isClaim := strings.CutSuffix(name, suffix)
 	if isClaim && t.owns(uniID) || !isClaim && (!strings.HasSuffix(name, wishSuffix) || name == fileName(t.watch.Run, 0)+wishSuffix) {

@@ -25,7 +25,6 @@ const (
 	maxSeconds = 1e9 // maximum GPU seconds reported by a user
 )
 
-// wishContent is the content of a wish's file.
 type wishContent struct {
 	Version int `json:"version"`
 	identity

@@ -123,7 +123,6 @@ const (
 
 var errSilent = errors.New("no directory service responds")
 
-// ask queries a directory service.
 func ask[T any](i *identities, question func() (T, error)) (t T, err error) {
 	type answer struct {
 		T   T

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSize is the maximum size of the file.
 const maxSize = 1 << 20
 
 // trusted reads a file that only its owner can have written. It returns os.ErrNotExist if there is

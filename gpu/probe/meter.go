@@ -87,7 +87,6 @@ func (g *Metered) add(p gpu.Process) {
 	}
 }
 
-// smiLimit bounds the duration of nvidia-smi.
 const smiLimit = 30 * time.Second
 
 func readSMI(ctx context.Context) ([]Metered, error) {

@@ -185,7 +185,6 @@ func (s *Sim) snapshot(q Query) gpu.Observation {
 	return snap
 }
 
-// read takes a reading of one device.
 func (s *Sim) read(i int, now time.Duration, full bool) gpu.Reading {
 	d, g := s.devs[i], s.of[i]
 	r := gpu.Reading{UUID: d.UUID, Total: d.Total, ComputeMode: d.ComputeMode}

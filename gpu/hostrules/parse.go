@@ -24,9 +24,7 @@ type key[T any] struct {
 var keys = []key[gpu.HostRules]{
 	{"devices", func(p *parser, h *gpu.HostRules, n *yaml.Node) { h.Devices = p.devices(n) }},
 	value("reserve", func(h *gpu.HostRules) *int { return &h.Reserve }, natural),
-	{"schedule", func(p *parser, h *gpu.HostRules, n *yaml.Node) {
-		set(p, "schedule", n, &h.Schedule, source.OneOf(gpu.Balance, gpu.FIFO))
-	}},
+	value("schedule", func(h *gpu.HostRules) *gpu.Schedule { return &h.Schedule }, source.OneOf(gpu.Balance, gpu.FIFO)),
 	value("courtesy", func(h *gpu.HostRules) *time.Duration { return &h.Courtesy }, positive),
 	value("gather", func(h *gpu.HostRules) *time.Duration { return &h.Gather }, source.ParseDuration),
 	value("patience", func(h *gpu.HostRules) *time.Duration { return &h.Patience }, source.ParseDuration),

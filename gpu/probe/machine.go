@@ -5,24 +5,19 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
 	"gpurun/state/host"
 )
 
 // Cores returns how many CPU cores this process may use, by its affinity and its cgroups (v1 and
-// v2); 0 if unknown.
+// v2).
 func Cores() int {
-	n := 0
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) == nil {
-		n = set.Count()
-	}
+	n := runtime.NumCPU()
 	bound := func(quota, period string) {
 		q, err1 := strconv.ParseFloat(quota, 64)
 		p, err2 := strconv.ParseFloat(period, 64)

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"gpurun/gpu"
 	"gpurun/state/host"
 )
@@ -40,7 +38,7 @@ func (id identity) exists() error {
 	if !id.here() || id.mine() {
 		return nil
 	}
-	if err := unix.Kill(id.PID, 0); err == unix.ESRCH {
+	if !host.Alive(id.PID) {
 		return errGone
 	}
 	if st, ok := host.StatOf(id.PID); ok && id.Start != 0 && st.Start != id.Start { // 0: unknown

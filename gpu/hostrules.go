@@ -159,22 +159,6 @@ func (h *HostRules) Ever(uid int) UserRules {
 	return most
 }
 
-// closed returns why no job may start on a device at some time, or "". named reports whether the
-// i-th hours include the device.
-func (h *HostRules) closed(now time.Time, named func(i int) bool) string {
-	var all Hours
-	for i := range h.Hours {
-		if named(i) {
-			all = all.or(h.Hours[i].Hours)
-		}
-	}
-	why := all.Closed(now)
-	if why == "" {
-		return ""
-	}
-	return why + ": " + h.WithSource("hours: %s", all)
-}
-
 // Hours are times of the week: "Mon-Fri 20:00-08:00, Sat-Sun". The zero Hours are always open.
 type Hours struct {
 	text  string

@@ -11,23 +11,19 @@ import (
 func (p *Pool) manage() {
 	all, h := p.all(), p.rules.Host
 	managed, hosts := matches(all, p.rules.IDs), matches(all, h.Devices)
-	at := func(list []bool) func(d *device) bool { return func(d *device) bool { return list[d.position] } }
-	aside := p.highest(h.Reserve, at(hosts))
 	for i, d := range p.devs {
-		d.managed, d.barred, d.reserved = managed[i], "", false
-		switch {
-		case !hosts[i]:
+		if d.managed, d.barred, d.reserved = managed[i], "", false; !hosts[i] {
 			d.barred = h.WithSource("devices: %s", strings.Join(h.Devices, ","))
-		case aside(d):
-			d.barred = h.WithSource("reserve: %d", h.Reserve)
 		}
+	}
+	for _, d := range highest(h.Reserve, p.filter(func(d *device) bool { return d.barred == "" })) {
+		d.barred = h.WithSource("reserve: %d", h.Reserve)
 	}
 	if p.limited() {
 		return
 	}
-	aside = p.highest(p.rules.Reserve, func(d *device) bool { return d.managed && d.barred == "" })
-	for _, d := range p.devs {
-		d.reserved = aside(d)
+	for _, d := range highest(p.rules.Reserve, p.filter(func(d *device) bool { return d.managed && d.barred == "" })) {
+		d.reserved = true
 	}
 }
 
@@ -38,20 +34,16 @@ func (p *Pool) Rule(r Rules) {
 	p.manage()
 }
 
-// highest returns a function that reports whether a device has one of the n highest indices of some
-// devices. MIG instances share their GPU's index.
-func (p *Pool) highest(n int, of func(d *device) bool) func(d *device) bool {
+// highest returns the devices with the n highest indices. MIG instances share their GPU's index.
+func highest(n int, devs []*device) []*device {
 	var indices []int
-	for _, d := range p.filter(of) {
+	for _, d := range devs {
 		indices = append(indices, d.Index)
 	}
 	slices.Sort(indices)
 	indices = slices.Compact(indices)
-	if n <= 0 || len(indices) == 0 {
-		return func(*device) bool { return false }
-	}
-	lowest := indices[max(0, len(indices)-n)]
-	return func(d *device) bool { return of(d) && d.Index >= lowest }
+	top := indices[max(0, len(indices)-max(0, n)):]
+	return slices.DeleteFunc(devs, func(d *device) bool { return !slices.Contains(top, d.Index) })
 }
 
 // Host returns the host rules as last observed.
@@ -63,11 +55,16 @@ func (p *Pool) clock(now time.Duration) time.Time { return p.rules.Host.At.Add(n
 // closed returns why the host's hours let no job start on a device now, or "".
 func (p *Pool) closed(now time.Duration, d *device) string {
 	h := p.rules.Host
-	if len(h.Hours) == 0 {
-		return ""
+	var hours Hours
+	for i := range h.Hours {
+		if matches(p.all(), h.Hours[i].Devices)[d.position] {
+			hours = hours.or(h.Hours[i].Hours)
+		}
 	}
-	all := p.all()
-	return h.closed(p.clock(now), func(i int) bool { return matches(all, h.Hours[i].Devices)[d.position] })
+	if why := hours.Closed(p.clock(now)); why != "" {
+		return why + ": " + h.WithSource("hours: %s", hours)
+	}
+	return ""
 }
 
 // userHolds reports whether this user holds a device, in this or another run.

@@ -48,12 +48,7 @@ func (t *Turns) observe(now time.Duration, claims []Claim) {
 
 // gather records the gathering claims of other runs that count.
 func (t *Turns) gather(now time.Duration, claims []Claim) {
-	for i := range t.terms {
-		if o := &t.terms[i]; t.tookDevice(o.uid, &o.had) {
-			*o = gatherTerm{}
-		}
-	}
-	t.terms = slices.DeleteFunc(t.terms, func(o gatherTerm) bool { return now >= o.again() })
+	t.terms = slices.DeleteFunc(t.terms, func(o *gatherTerm) bool { return t.tookDevice(o.uid, &o.had) || now >= o.again() })
 	for i := range t.others {
 		w := &t.others[i]
 		if !w.Gathers {
@@ -61,7 +56,7 @@ func (t *Turns) gather(now time.Duration, claims []Claim) {
 		}
 		if t.termOf(w.UID) == nil {
 			held := t.pool.claimedBy(func(c *Claim) bool { return c.UID == w.UID })
-			t.terms = append(t.terms, gatherTerm{uid: w.UID, began: now, until: now + max(t.pool.rules.Host.Gather, now-w.seen), had: held, short: now - t.Courtesy()})
+			t.terms = append(t.terms, &gatherTerm{uid: w.UID, began: now, until: now + max(t.pool.rules.Host.Gather, now-w.seen), had: held, short: now - t.Courtesy()})
 		}
 		t.termOf(w.UID).enough(now, t.Courtesy(), t.suits(now, w, &w.Requests[0]))
 	}
@@ -79,8 +74,8 @@ func (t *Turns) gather(now time.Duration, claims []Claim) {
 			}
 		}
 	}
-	for i := range t.terms {
-		t.overfull(now, &t.terms[i])
+	for _, its := range t.terms {
+		t.overfull(now, its)
 	}
 }
 
@@ -129,8 +124,8 @@ func (t *Turns) overfull(now time.Duration, its *gatherTerm) {
 }
 
 func (t *Turns) termOf(uid int) *gatherTerm {
-	if i := slices.IndexFunc(t.terms, func(o gatherTerm) bool { return o.uid == uid }); i >= 0 {
-		return &t.terms[i]
+	if i := slices.IndexFunc(t.terms, func(o *gatherTerm) bool { return o.uid == uid }); i >= 0 {
+		return t.terms[i]
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ type Turns struct {
 	pool    *Pool
 	own     Wish
 	others  []Wish
-	skipped []skip
+	skipped []*skip
 	missed  []string // runs that ignored an offer and have not held a device since
 	left    []pendingTurn
 
@@ -43,8 +43,8 @@ type Turns struct {
 	ahead           pendingTurn   // the run that last had the turn for cores and memory
 
 	giving preemption
-	term   gatherTerm   // when this run gathers
-	terms  []gatherTerm // when other users gather
+	term   gatherTerm    // when this run gathers
+	terms  []*gatherTerm // when other users gather
 }
 
 // A skip excludes a user who ignored an offer for a while.
@@ -178,8 +178,8 @@ func (t *Turns) Skip(now time.Duration, turn Turn) {
 	if t.isSkipped(now, turn.UID) {
 		return
 	}
-	next := skip{uid: turn.UID, pause: skipFirst, had: t.pool.claimedBy(func(c *Claim) bool { return c.UID == turn.UID })}
-	if k := slices.IndexFunc(t.skipped, func(o skip) bool { return o.uid == turn.UID }); k >= 0 {
+	next := &skip{uid: turn.UID, pause: skipFirst, had: t.pool.claimedBy(func(c *Claim) bool { return c.UID == turn.UID })}
+	if k := slices.IndexFunc(t.skipped, func(o *skip) bool { return o.uid == turn.UID }); k >= 0 {
 		next.pause = min(2*t.skipped[k].pause, skipMost)
 		t.skipped = slices.Delete(t.skipped, k, k+1)
 	}
@@ -188,18 +188,13 @@ func (t *Turns) Skip(now time.Duration, turn Turn) {
 }
 
 func (t *Turns) isSkipped(now time.Duration, uid int) bool {
-	return slices.ContainsFunc(t.skipped, func(o skip) bool { return o.uid == uid && now < o.until })
+	return slices.ContainsFunc(t.skipped, func(o *skip) bool { return o.uid == uid && now < o.until })
 }
 
 // endSkips stops skipping users who have taken a device since. Hand-overs between their own jobs do
 // not count, because then one run could excuse another that never takes an offer.
 func (t *Turns) endSkips() {
-	for i := range t.skipped {
-		if o := &t.skipped[i]; t.tookDevice(o.uid, &o.had) {
-			o.pause = 0
-		}
-	}
-	t.skipped = slices.DeleteFunc(t.skipped, func(o skip) bool { return o.pause == 0 })
+	t.skipped = slices.DeleteFunc(t.skipped, func(o *skip) bool { return t.tookDevice(o.uid, &o.had) })
 	t.missed = slices.DeleteFunc(t.missed, func(run string) bool {
 		return len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == run })) > 0
 	})

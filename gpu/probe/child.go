@@ -154,9 +154,7 @@ func (c *child) crash(err error) error {
 		c.kill()
 		return fmt.Errorf("%w: it sent an unreadable line: %v", errCrashed, err)
 	}
-	select {
-	case <-c.done:
-	case <-time.After(5 * time.Second):
+	if !c.gone(context.Background(), 5*time.Second) {
 		c.kill()
 		return fmt.Errorf("%w: it closed its output but did not exit", errCrashed)
 	}

@@ -122,11 +122,8 @@ func (p *Pool) Never(req Request) (why, hint string) {
 	}
 	q := p.query(0, &req) // check whether devices that the host rules exclude would help
 	for _, d := range p.devs {
-		if d.barred == "" || strings.Contains(why, d.barred) {
-			continue
-		}
-		if words := q.refusal(fixed, d).words(&q, d); strings.HasSuffix(words, d.barred) {
-			return why + "; GPU " + d.label() + ": " + words, hint
+		if r := q.refusal(fixed, d); r != nil && r.host && !strings.Contains(why, d.barred) {
+			return why + "; GPU " + d.label() + ": " + r.words(&q, d), hint
 		}
 	}
 	return why, hint

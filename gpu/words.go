@@ -130,16 +130,16 @@ func (p *Pool) Never(req Request) (why, hint string) {
 }
 
 func (p *Pool) never(req Request) (why, hint string) {
-	devs := p.Devices()
-	if _, err := Select(p.all(), req.IDs.List()); err != nil && len(p.devs) > 0 {
+	if len(p.devs) == 0 {
+		return "this machine has no GPU", "if the job needs none, write gpus: 0"
+	}
+	if _, err := Select(p.all(), req.IDs.List()); err != nil {
 		return "gpu_ids: " + err.Error(), ""
 	}
-	if len(devs) == 0 && len(p.devs) > 0 {
+	devs := p.Devices()
+	if len(devs) == 0 {
 		why, _ = p.Possible(req)
 		return why, ""
-	}
-	if len(devs) == 0 {
-		return "this machine has no GPU", "if the job needs none, write gpus: 0"
 	}
 	fit := slices.DeleteFunc(slices.Clone(devs), func(d Device) bool { return !d.is(req.Models) })
 	if len(fit) == 0 {

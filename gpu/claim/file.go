@@ -100,12 +100,12 @@ func lockNew(fd int) error {
 	return nil
 }
 
-// invalidInNames matches the characters of a uni_id that are not allowed in file names.
+// invalidInNames matches the characters that are not allowed in file names.
 var invalidInNames = regexp.MustCompile(`[^-_0-9A-Za-z]`)
 
-// fileName returns the n-th file name to try, without its suffix.
-func fileName(uniID string, n int) string {
-	base := invalidInNames.ReplaceAllString(cut(uniID), "_")
+// fileName returns the n-th file name to try for a uni_id, device or set, without its suffix.
+func fileName(id string, n int) string {
+	base := invalidInNames.ReplaceAllString(cut(id), "_")
 	if n > 0 {
 		base += "." + strconv.Itoa(n)
 	}
@@ -128,9 +128,8 @@ func (k *held) rewrite(content any) error {
 
 // touch updates the times of a claim and its folder.
 func (k *held) touch(now time.Time) {
-	times := []unix.Timeval{unix.NsecToTimeval(now.UnixNano()), unix.NsecToTimeval(now.UnixNano())}
-	_ = unix.Futimes(int(k.file.Fd()), times)
-	_ = unix.Utimes(filepath.Dir(k.path), times)
+	_ = os.Chtimes(k.path, now, now)
+	_ = os.Chtimes(filepath.Dir(k.path), now, now)
 }
 
 // end removes the file, then releases the lock.

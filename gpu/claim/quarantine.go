@@ -43,9 +43,7 @@ func Publish(roots []string, q gpu.Quarantine) error {
 	return err
 }
 
-func quarantineName(id gpu.UUID) string {
-	return invalidInNames.ReplaceAllString(cut(string(id)), "_") + quarantineSuffix
-}
+func quarantineName(id gpu.UUID) string { return fileName(string(id), 0) + quarantineSuffix }
 
 // Clear lifts this user's quarantine of a device.
 func Clear(roots []string, id gpu.UUID) (err error) {

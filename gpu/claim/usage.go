@@ -152,9 +152,7 @@ func (u *Usage) count(s gpu.Spent, now time.Time) {
 	u.Idle = u.Idle[:min(len(u.Idle), maxDevices)]
 }
 
-func usageName(set string) string {
-	return invalidInNames.ReplaceAllString(cut(set), "_") + usageSuffix
-}
+func usageName(set string) string { return fileName(set, 0) + usageSuffix }
 
 // Past returns this user's record for a set of devices, as of now; empty if there is none.
 func Past(roots []string, set string) *Usage {

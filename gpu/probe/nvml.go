@@ -15,7 +15,8 @@ import (
 	"gpurun/gpu"
 )
 
-// This file and nvmlread.go are the only users of go-nvml, and run only in the child. Their rules:
+// The files of this package that need cgo are the only users of go-nvml, and run only in the child.
+// Their rules:
 //   - Call nothing before NVML is initialized, and no function before its symbol was found: calling
 //     an unresolved one ends the process (exit 127). This also rules out go-nvml's texts for return
 //     codes.

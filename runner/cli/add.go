@@ -32,13 +32,10 @@ type addCmd struct {
 }
 
 func (addCmd) Help() string {
-	return `Quotes each argument, keeps the rest of the file unchanged, and skips duplicate commands.
-
-Examples:
-
-    gpurun add jobs.yaml -- python train.py --lr 0.1
-    gpurun add jobs.yaml --name eval -g 2 --needs 'train-*' -- python eval.py
-    gpurun add jobs.yaml -- sh -c 'python prepare.py && python train.py'`
+	return helpText("Quotes each argument, keeps the rest of the file unchanged, and skips duplicate commands.",
+		"gpurun add jobs.yaml -- python train.py --lr 0.1",
+		"gpurun add jobs.yaml --name eval -g 2 --needs 'train-*' -- python eval.py",
+		"gpurun add jobs.yaml -- sh -c 'python prepare.py && python train.py'")
 }
 
 // Run appends a job to a file, and makes the file's run reload it.

@@ -30,12 +30,10 @@ type captureCmd struct {
 }
 
 func (captureCmd) Help() string {
-	return `Records training programs instead of running them, and proves that the job file starts the same commands.
-
-Examples:
-
-    gpurun capture -- bash run_all.sh
-    gpurun capture --record './train*' --run 'python count.py*' -- make -j4 all`
+	return helpText(
+		"Records training programs instead of running them, and proves that the job file starts the same commands.",
+		"gpurun capture -- bash run_all.sh",
+		"gpurun capture --record './train*' --run 'python count.py*' -- make -j4 all")
 }
 
 // Run captures a launcher and verifies the resulting job file. It captures twice, because one

@@ -19,12 +19,9 @@ type checkCmd struct {
 }
 
 func (checkCmd) Help() string {
-	return `Exits 0 if the files can run, else 2; needs no GPU.
-
-Examples:
-
-    gpurun check jobs.yaml
-    gpurun check --json jobs/*.yaml`
+	return helpText("Exits 0 if the files can run, else 2; needs no GPU.",
+		"gpurun check jobs.yaml",
+		"gpurun check --json jobs/*.yaml")
 }
 
 // Run reads the files and reports their errors.

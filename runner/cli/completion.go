@@ -18,11 +18,10 @@ type completionCmd struct {
 }
 
 func (completionCmd) Help() string {
-	return `Examples:
-
-    gpurun completion bash > ~/.local/share/bash-completion/completions/gpurun
-    gpurun completion zsh > ~/.zfunc/_gpurun       (fpath=(~/.zfunc $fpath) before compinit)
-    gpurun completion fish > ~/.config/fish/completions/gpurun.fish`
+	return helpText("",
+		"gpurun completion bash > ~/.local/share/bash-completion/completions/gpurun",
+		"gpurun completion zsh > ~/.zfunc/_gpurun       (fpath=(~/.zfunc $fpath) before compinit)",
+		"gpurun completion fish > ~/.config/fish/completions/gpurun.fish")
 }
 
 // scripts call gpurun __complete to get completions.

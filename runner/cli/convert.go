@@ -13,13 +13,10 @@ type convertCmd struct {
 }
 
 func (convertCmd) Help() string {
-	return `Save the output in the old file's folder, because paths are relative to that folder.
-
-Examples:
-
-    gpurun convert --lines cmds.txt -m 8GiB -j 4 > cmds.yaml
-    gpurun convert command.txt > command.yaml
-    gpurun convert sweep.yaml > jobs.yaml         # a W&B sweep`
+	return helpText("Save the output in the old file's folder, because paths are relative to that folder.",
+		"gpurun convert --lines cmds.txt -m 8GiB -j 4 > cmds.yaml",
+		"gpurun convert command.txt > command.yaml",
+		"gpurun convert sweep.yaml > jobs.yaml         # a W&B sweep")
 }
 
 func (c *convertCmd) Run(a *app) error {

@@ -32,13 +32,10 @@ type doctorCmd struct {
 }
 
 func (doctorCmd) Help() string {
-	return `Starts no job; exits 0 if all is well, else 1.
-
-Examples:
-
-    gpurun doctor
-    gpurun doctor --engine slurm --cluster partition=gpu
-    gpurun doctor --json | jq '.checks[] | select(.ok | not)'`
+	return helpText("Starts no job; exits 0 if all is well, else 1.",
+		"gpurun doctor",
+		"gpurun doctor --engine slurm --cluster partition=gpu",
+		"gpurun doctor --json | jq '.checks[] | select(.ok | not)'")
 }
 
 // A diagnosis collects the results of doctor's checks.

@@ -22,12 +22,9 @@ type eventsCmd struct {
 }
 
 func (eventsCmd) Help() string {
-	return `To continue later, give --after the last seq that you saw.
-
-Examples:
-
-    gpurun events jobs.yaml | jq -c 'select(.kind == "end")'
-    gpurun events -f --after 120 jobs.yaml`
+	return helpText("To continue later, give --after the last seq that you saw.",
+		`gpurun events jobs.yaml | jq -c 'select(.kind == "end")'`,
+		"gpurun events -f --after 120 jobs.yaml")
 }
 
 // Run prints the events of a ledger.

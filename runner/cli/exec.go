@@ -32,13 +32,10 @@ type execCmd struct {
 }
 
 func (execCmd) Help() string {
-	return `The command uses the terminal, and gpurun exits with its status.
-
-Examples:
-
-    gpurun exec -- python train.py --lr 1e-3
-    gpurun exec -g 2 -m 40GiB -- torchrun --nproc-per-node 2 train.py
-    gpurun exec --name notebook -- jupyter lab     # gpurun stop --exec notebook ends it`
+	return helpText("The command uses the terminal, and gpurun exits with its status.",
+		"gpurun exec -- python train.py --lr 1e-3",
+		"gpurun exec -g 2 -m 40GiB -- torchrun --nproc-per-node 2 train.py",
+		"gpurun exec --name notebook -- jupyter lab     # gpurun stop --exec notebook ends it")
 }
 
 // afterDashes returns a command without the -- before it.

@@ -47,13 +47,10 @@ type needFlags struct {
 var defaultNeeds = needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Pick: string(gpu.MostFree)}
 
 func (gpusCmd) Help() string {
-	return `Reads each GPU once and checks it against your limits.
-
-Examples:
-
-    gpurun gpus -w
-    gpurun gpus --gpu-memory 40GiB --max-util 10
-    gpurun gpus --clear 3                          # use GPU 3 before its quarantine ends`
+	return helpText("Reads each GPU once and checks it against your limits.",
+		"gpurun gpus -w",
+		"gpurun gpus --gpu-memory 40GiB --max-util 10",
+		"gpurun gpus --clear 3                          # use GPU 3 before its quarantine ends")
 }
 
 // request returns the request given by the flags, for c GPUs.

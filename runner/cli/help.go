@@ -36,6 +36,15 @@ func (a *app) tour() {
 	fmt.Fprintln(a.Err, "All commands: gpurun --help. Help on a command or job file key: gpurun help TOPIC.")
 }
 
+// helpText returns what the help of a command says besides its arguments and flags.
+func helpText(about string, examples ...string) string {
+	title := "Examples:"
+	if len(examples) == 1 {
+		title = "Example:"
+	}
+	return strings.TrimSpace(about + "\n\n" + title + "\n\n    " + strings.Join(examples, "\n    "))
+}
+
 // topic returns what the first reference page that covers word says about it: its table rows, and
 // any section that is named word or that those rows link to. It returns "" if no page covers word,
 // or if word is a command but not a job key.

@@ -23,13 +23,10 @@ type historyCmd struct {
 }
 
 func (historyCmd) Help() string {
-	return `Shows failures, retries, GPU hours, and who held the GPUs while jobs waited.
-
-Examples:
-
-    gpurun history
-    gpurun history --since 2d --file jobs.yaml
-    gpurun history 'train-*'`
+	return helpText("Shows failures, retries, GPU hours, and who held the GPUs while jobs waited.",
+		"gpurun history",
+		"gpurun history --since 2d --file jobs.yaml",
+		"gpurun history 'train-*'")
 }
 
 // Run prints the history of a batch.

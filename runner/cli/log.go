@@ -32,13 +32,10 @@ type logCmd struct {
 }
 
 func (logCmd) Help() string {
-	return `On a terminal, shows control sequences as text, except for colors.
-
-Examples:
-
-    gpurun log -f train-cifar10-s42
-    gpurun log --failed -n 20
-    less $(gpurun log --path train-cifar10-s42)`
+	return helpText("On a terminal, shows control sequences as text, except for colors.",
+		"gpurun log -f train-cifar10-s42",
+		"gpurun log --failed -n 20",
+		"less $(gpurun log --path train-cifar10-s42)")
 }
 
 // A jobLog is a job's newest log.

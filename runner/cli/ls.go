@@ -20,12 +20,9 @@ type lsCmd struct {
 }
 
 func (lsCmd) Help() string {
-	return `Lists the latest first, wherever the job files are.
-
-Examples:
-
-    gpurun ls
-    gpurun ls --json | jq -r '.batches[] | select(.run.alive) | .files[0].path'`
+	return helpText("Lists the latest first, wherever the job files are.",
+		"gpurun ls",
+		"gpurun ls --json | jq -r '.batches[] | select(.run.alive) | .files[0].path'")
 }
 
 // Run prints a line for each batch.

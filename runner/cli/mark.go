@@ -14,12 +14,9 @@ type forgetCmd struct {
 }
 
 func (forgetCmd) Help() string {
-	return `Deletes nothing: the ledger, logs and outputs stay.
-
-Examples:
-
-    gpurun forget train-cifar10-s42
-    gpurun forget --file jobs.yaml '*-s42'`
+	return helpText("Deletes nothing: the ledger, logs and outputs stay.",
+		"gpurun forget train-cifar10-s42",
+		"gpurun forget --file jobs.yaml '*-s42'")
 }
 
 // Run marks jobs as not done.
@@ -35,13 +32,10 @@ type doneCmd struct {
 }
 
 func (doneCmd) Help() string {
-	return `For work done by hand, or under the old name of a renamed job file (--from).
-
-Examples:
-
-    gpurun done train-cifar10-s42
-    gpurun done --file jobs.yaml 'train-*'
-    gpurun done --from old.yaml --file new.yaml`
+	return helpText("For work done by hand, or under the old name of a renamed job file (--from).",
+		"gpurun done train-cifar10-s42",
+		"gpurun done --file jobs.yaml 'train-*'",
+		"gpurun done --from old.yaml --file new.yaml")
 }
 
 // Run marks jobs as done.

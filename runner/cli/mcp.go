@@ -26,12 +26,9 @@ type mcpCmd struct {
 }
 
 func (mcpCmd) Help() string {
-	return `Clients start this command themselves; without --allow they can only read.
-
-Examples:
-
-    gpurun mcp --root ~/lab
-    gpurun mcp --root ~/lab --root /data --allow control,run`
+	return helpText("Clients start this command themselves; without --allow they can only read.",
+		"gpurun mcp --root ~/lab",
+		"gpurun mcp --root ~/lab --root /data --allow control,run")
 }
 
 // Run serves one client.

@@ -26,12 +26,9 @@ type notifyCmd struct {
 }
 
 func (notifyCmd) Help() string {
-	return `Targets come from notify in the job files, or else from your config.yaml.
-
-Examples:
-
-    gpurun notify jobs.yaml
-    gpurun notify --test`
+	return helpText("Targets come from notify in the job files, or else from your config.yaml.",
+		"gpurun notify jobs.yaml",
+		"gpurun notify --test")
 }
 
 // Run lists or tests the notification targets.

@@ -31,13 +31,10 @@ type planCmd struct {
 }
 
 func (planCmd) Help() string {
-	return `Starts nothing; shows which GPUs the jobs could use now.
-
-Examples:
-
-    gpurun plan -v jobs.yaml            # also settings and commands
-    gpurun plan --simulate jobs.yaml    # also when each job would start and end
-    gpurun plan --json jobs.yaml | jq '.jobs[] | select(.plan.run) | .name'`
+	return helpText("Starts nothing; shows which GPUs the jobs could use now.",
+		"gpurun plan -v jobs.yaml            # also settings and commands",
+		"gpurun plan --simulate jobs.yaml    # also when each job would start and end",
+		"gpurun plan --json jobs.yaml | jq '.jobs[] | select(.plan.run) | .name'")
 }
 
 // A planning holds the state while a plan is made.

@@ -24,12 +24,10 @@ type queueCmd struct {
 }
 
 func (queueCmd) Help() string {
-	return `The user who holds the fewest GPUs comes first, unless the host's rules say "schedule: fifo".
-
-Examples:
-
-    gpurun queue
-    gpurun queue --json`
+	return helpText(
+		`The user who holds the fewest GPUs comes first, unless the host's rules say "schedule: fifo".`,
+		"gpurun queue",
+		"gpurun queue --json")
 }
 
 func (c *queueCmd) Run(a *app) error {

@@ -39,13 +39,11 @@ type reportCmd struct {
 }
 
 func (reportCmd) Help() string {
-	return `Writes one file with the timeline, GPUs, results, failures and commands; it contains no secrets and needs no network.
-
-Examples:
-
-    gpurun report
-    gpurun report jobs.yaml -o ~/report.html
-    gpurun report --json | jq '.failures[] | {count, cause}'`
+	return helpText(
+		"Writes one file with the timeline, GPUs, results, failures and commands; it contains no secrets and needs no network.",
+		"gpurun report",
+		"gpurun report jobs.yaml -o ~/report.html",
+		"gpurun report --json | jq '.failures[] | {count, cause}'")
 }
 
 // Run writes the report of one batch.

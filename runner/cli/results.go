@@ -36,13 +36,11 @@ type resultsCmd struct {
 }
 
 func (resultsCmd) Help() string {
-	return `Metrics come from $GPURUN_RESULT, or from the logs and files listed under metrics in the job file.
-
-Examples:
-
-    gpurun results --metric acc --pivot algorithm --versus algorithm=fedavg
-    gpurun results --by dataset,algorithm --best val_acc --err ci95
-    gpurun results --where dataset=svhn,cifar10 --format latex > table.tex`
+	return helpText(
+		"Metrics come from $GPURUN_RESULT, or from the logs and files listed under metrics in the job file.",
+		"gpurun results --metric acc --pivot algorithm --versus algorithm=fedavg",
+		"gpurun results --by dataset,algorithm --best val_acc --err ci95",
+		"gpurun results --where dataset=svhn,cifar10 --format latex > table.tex")
 }
 
 // Run prints the results of the files, or of each selected batch.

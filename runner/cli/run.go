@@ -26,13 +26,11 @@ type runCmd struct {
 }
 
 func (runCmd) Help() string {
-	return `The first Ctrl-C keeps new jobs from starting, the second stops running jobs, and the third kills them.
-
-Examples:
-
-    gpurun --sim 4x24GiB jobs.yaml           # simulated GPUs
-    gpurun --lines cmds.txt -m 8GiB -j 4     # every line of cmds.txt is a job
-    gpurun run -d jobs.yaml                  # in the background, also after logout`
+	return helpText(
+		"The first Ctrl-C keeps new jobs from starting, the second stops running jobs, and the third kills them.",
+		"gpurun --sim 4x24GiB jobs.yaml           # simulated GPUs",
+		"gpurun --lines cmds.txt -m 8GiB -j 4     # every line of cmds.txt is a job",
+		"gpurun run -d jobs.yaml                  # in the background, also after logout")
 }
 
 func (c *runCmd) Run(a *app) error {

@@ -22,13 +22,10 @@ type statusCmd struct {
 }
 
 func (statusCmd) Help() string {
-	return `Asks the live run, if any, or else reads the ledger.
-
-Examples:
-
-    gpurun status -w
-    gpurun status --run 3
-    gpurun status --json jobs.yaml | jq .counts.failed`
+	return helpText("Asks the live run, if any, or else reads the ledger.",
+		"gpurun status -w",
+		"gpurun status --run 3",
+		"gpurun status --json jobs.yaml | jq .counts.failed")
 }
 
 // A shownStatus is a status being printed.

@@ -14,13 +14,10 @@ type pauseCmd struct {
 }
 
 func (pauseCmd) Help() string {
-	return `Running jobs continue; the pause ends with the run.
-
-Examples:
-
-    gpurun pause                   # start no more jobs for now
-    gpurun pause 'train-*-s42'     # hold these jobs
-    gpurun resume`
+	return helpText("Running jobs continue; the pause ends with the run.",
+		"gpurun pause                   # start no more jobs for now",
+		"gpurun pause 'train-*-s42'     # hold these jobs",
+		"gpurun resume")
 }
 
 // Run pauses jobs or the whole run.
@@ -34,12 +31,9 @@ type resumeCmd struct {
 }
 
 func (resumeCmd) Help() string {
-	return `Jobs that you paused by name must be resumed by name.
-
-Examples:
-
-    gpurun resume
-    gpurun resume 'train-*-s42'`
+	return helpText("Jobs that you paused by name must be resumed by name.",
+		"gpurun resume",
+		"gpurun resume 'train-*-s42'")
 }
 
 // Run resumes jobs or the whole run.
@@ -53,12 +47,9 @@ type retryCmd struct {
 }
 
 func (retryCmd) Help() string {
-	return `The jobs get all their retries again, and their dependents run afterwards.
-
-Examples:
-
-    gpurun retry train-cifar10-s42
-    gpurun retry '*'               # all that failed`
+	return helpText("The jobs get all their retries again, and their dependents run afterwards.",
+		"gpurun retry train-cifar10-s42",
+		"gpurun retry '*'               # all that failed")
 }
 
 // Run restarts failed jobs.
@@ -73,13 +64,10 @@ type setCmd struct {
 }
 
 func (setCmd) Help() string {
-	return `The changes last until the run ends; running jobs and the job file are not affected.
-
-Examples:
-
-    gpurun set max_concurrent=4
-    gpurun set gpu_ids=0,1 hours=20:00-08:00
-    gpurun set --job 'train-*' gpu_memory=30GiB priority=first`
+	return helpText("The changes last until the run ends; running jobs and the job file are not affected.",
+		"gpurun set max_concurrent=4",
+		"gpurun set gpu_ids=0,1 hours=20:00-08:00",
+		"gpurun set --job 'train-*' gpu_memory=30GiB priority=first")
 }
 
 // Run changes settings of a run.
@@ -108,11 +96,8 @@ type reloadCmd struct {
 }
 
 func (reloadCmd) Help() string {
-	return `New jobs join the run, removed ones leave it, and running ones continue.
-
-Example:
-
-    gpurun reload --file jobs.yaml`
+	return helpText("New jobs join the run, removed ones leave it, and running ones continue.",
+		"gpurun reload --file jobs.yaml")
 }
 
 // Run makes a run reload its files.

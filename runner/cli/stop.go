@@ -20,13 +20,10 @@ type stopCmd struct {
 }
 
 func (stopCmd) Help() string {
-	return `Cancelled jobs are not retried; they run next time.
-
-Examples:
-
-    gpurun stop 'train-*-s42'      # these jobs
-    gpurun stop --gpu 5            # free GPU 5; its jobs run elsewhere
-    gpurun stop --drain            # start no more jobs`
+	return helpText("Cancelled jobs are not retried; they run next time.",
+		"gpurun stop 'train-*-s42'      # these jobs",
+		"gpurun stop --gpu 5            # free GPU 5; its jobs run elsewhere",
+		"gpurun stop --drain            # start no more jobs")
 }
 
 // Run sends the run a stop request.

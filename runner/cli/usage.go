@@ -27,13 +27,10 @@ type usageCmd struct {
 }
 
 func (usageCmd) Help() string {
-	return `Hours by user exclude --background runs and programs started without gpurun.
-
-Examples:
-
-    gpurun usage
-    gpurun usage jobs.yaml
-    gpurun usage --month --json`
+	return helpText("Hours by user exclude --background runs and programs started without gpurun.",
+		"gpurun usage",
+		"gpurun usage jobs.yaml",
+		"gpurun usage --month --json")
 }
 
 // Run prints the GPU hours by user and batch.

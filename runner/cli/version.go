@@ -21,10 +21,9 @@ type versionCmd struct {
 }
 
 func (versionCmd) Help() string {
-	return `Examples:
-
-    gpurun version
-    gpurun version --json`
+	return helpText("",
+		"gpurun version",
+		"gpurun version --json")
 }
 
 // Run prints gpurun's version first, because the driver may take seconds to report its own. A

@@ -26,12 +26,9 @@ type waitCmd struct {
 }
 
 func (waitCmd) Help() string {
-	return `Exits with the run's status, or with 75 if --timeout passes first.
-
-Examples:
-
-    gpurun wait --file jobs.yaml
-    gpurun wait 'train-*' --timeout 50s`
+	return helpText("Exits with the run's status, or with 75 if --timeout passes first.",
+		"gpurun wait --file jobs.yaml",
+		"gpurun wait 'train-*' --timeout 50s")
 }
 
 // How often wait checks: often at first, since a job may end soon.

@@ -34,13 +34,10 @@ type webCmd struct {
 }
 
 func (webCmd) Help() string {
-	return `The printed address contains a token that keeps other users out; Ctrl-C stops the server.
-
-Examples:
-
-    gpurun web
-    gpurun web --control jobs.yaml
-    gpurun web --control=run --root ~/experiments`
+	return helpText("The printed address contains a token that keeps other users out; Ctrl-C stops the server.",
+		"gpurun web",
+		"gpurun web --control jobs.yaml",
+		"gpurun web --control=run --root ~/experiments")
 }
 
 // controlFlag is --control or --control=run.

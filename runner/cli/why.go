@@ -17,12 +17,9 @@ type whyCmd struct {
 }
 
 func (whyCmd) Help() string {
-	return `Traces the cause back through the jobs that a job needs or waits for.
-
-Examples:
-
-    gpurun why sum
-    gpurun why 'train-*' --file jobs.yaml`
+	return helpText("Traces the cause back through the jobs that a job needs or waits for.",
+		"gpurun why sum",
+		"gpurun why 'train-*' --file jobs.yaml")
 }
 
 // Run explains jobs.

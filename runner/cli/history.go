@@ -31,9 +31,6 @@ func (historyCmd) Help() string {
 
 // Run prints the history of a batch.
 func (c *historyCmd) Run(a *app) error {
-	if err := noFiles(c.Jobs); err != nil {
-		return err
-	}
 	var since time.Time
 	if c.Since != nil {
 		since = time.Now().Add(-time.Duration(*c.Since))

@@ -55,9 +55,6 @@ type jobLog struct {
 
 // Run prints the logs of the selected jobs, or of all failed jobs in each live batch.
 func (c *logCmd) Run(a *app) error {
-	if err := noFiles(c.Jobs); err != nil {
-		return err
-	}
 	if len(c.Jobs) == 0 && !c.Failed {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "missing argument \"<job> ...\"", Hint: "name a job, or pass --failed for all failed jobs"}
 	}

@@ -126,10 +126,11 @@ func (a *app) main(args []string) int {
 		return batches.ExitDone
 	}
 	if err != nil {
-		a.json = a.json || slices.Contains(args, "--json")
-		return a.report(a.badArguments(err))
+		err = badArguments(err)
+	} else {
+		err = misplacedFile(ctx)
 	}
-	if err := noEmptyFile(ctx); err != nil {
+	if err != nil {
 		a.json = a.json || slices.Contains(args, "--json")
 		return a.report(err)
 	}
@@ -141,22 +142,28 @@ func (a *app) main(args []string) int {
 	return a.report(ctx.Run(a))
 }
 
-// noEmptyFile returns a failure if a flag names no file, as after an unset shell variable. The
-// command would act on another batch.
-func noEmptyFile(ctx *kong.Context) error {
+// misplacedFile returns a failure if a flag names no file, as after an unset shell variable, since
+// the command would act on another batch. It also refuses a job file in place of a job, because
+// "gpurun stop jobs.yaml" means the batch.
+func misplacedFile(ctx *kong.Context) error {
 	for _, p := range ctx.Path {
-		if p.Flag == nil || p.Flag.PlaceHolder != "FILE" {
-			continue
-		}
-		if names, list := ctx.Value(p).Interface().([]string); list && slices.Contains(names, "") || ctx.Value(p).IsZero() {
-			return &batches.Failure{Code: batches.ExitUsage, Text: "--" + p.Flag.Name + " needs a file, but its value is empty", Hint: "without the flag, the command chooses the file"}
+		switch {
+		case p.Flag != nil && p.Flag.PlaceHolder == "FILE":
+			given := ctx.Value(p)
+			if names, list := given.Interface().([]string); list && slices.Contains(names, "") || given.IsZero() {
+				return &batches.Failure{Code: batches.ExitUsage, Text: "--" + p.Flag.Name + " needs a file, but its value is empty", Hint: "without the flag, the command chooses the file"}
+			}
+		case p.Flag != nil && p.Flag.Name == "job", p.Positional != nil && p.Positional.Name == "job":
+			if err := noFiles(ctx.Value(p).Interface().([]string)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // badArguments returns kong's error with a hint about the help.
-func (a *app) badArguments(err error) error {
+func badArguments(err error) error {
 	hint := "gpurun --help lists the commands, gpurun COMMAND --help their flags"
 	var pe *kong.ParseError
 	if errors.As(err, &pe) && pe.Context != nil {

@@ -53,9 +53,6 @@ func (c *doneCmd) Run(a *app) error {
 
 // takeOver records successes of another job file in a batch's ledger.
 func (c *doneCmd) takeOver(a *app) error {
-	if err := noFiles(c.Jobs); err != nil {
-		return err
-	}
 	ref, err := a.FindToChange(c.File)
 	if err != nil {
 		return err

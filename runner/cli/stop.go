@@ -28,9 +28,6 @@ func (stopCmd) Help() string {
 
 // Run sends the run a stop request.
 func (c *stopCmd) Run(a *app) error {
-	if err := noFiles(c.Jobs); err != nil {
-		return err
-	}
 	req, said, given := control.Request{Op: control.OpStop, Jobs: c.Jobs}, "stopping the run", 0
 	if len(c.Jobs) > 0 {
 		said = "cancelled"
@@ -66,11 +63,8 @@ func (a *app) stopExec(name string) error {
 }
 
 // request sends a request to the run of the selected batch and prints the outcome. Without a run,
-// it calls dead. A job file among the jobs is an error.
+// it calls dead.
 func (a *app) request(f *batchFlag, req control.Request, said string, dead func(ref *batches.Ref) error) error {
-	if err := noFiles(req.Jobs); err != nil {
-		return err
-	}
 	ref, err := a.FindToChange(f.File)
 	if err != nil {
 		return err

@@ -52,8 +52,7 @@ func nearest(word string) string {
 	return source.Closest(word, shownCommands(), func(c string) int { return 1 + min(len(c)/5, 1) })
 }
 
-// noFiles refuses a job file in place of jobs: "gpurun stop jobs.yaml" means the batch, but would
-// look for a job of that name.
+// noFiles returns a failure if a job file is among the jobs.
 func noFiles(jobs []string) error {
 	for _, j := range jobs {
 		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && host.Exists(j) {

@@ -39,9 +39,6 @@ const (
 
 // Run waits until a run or some of its jobs have ended.
 func (c *waitCmd) Run(a *app) error {
-	if err := noFiles(c.Jobs); err != nil {
-		return err
-	}
 	ref, err := a.FindToChange(c.File)
 	if err != nil {
 		return err

@@ -24,9 +24,6 @@ func (whyCmd) Help() string {
 
 // Run explains jobs.
 func (c *whyCmd) Run(a *app) error {
-	if err := noFiles(c.Jobs); err != nil {
-		return err
-	}
 	refs, err := a.FindJobs(c.File, c.Jobs, "")
 	if err != nil {
 		return err

@@ -113,7 +113,7 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	k.Status = ref.Status()
 	p := ref.RunLog()
 	k.Runs, k.Secrets, k.Readings = p.Rows(time.Time{}), p.Secrets, ref.Readings()
-	now, last := time.Now(), map[string]state.Phase{} // by uni_id of a job's last attempt
+	now, last, curved := time.Now(), map[string]state.Phase{}, 0 // by uni_id of a job's last attempt
 	for i := range k.Status.Jobs {
 		if a := k.Status.Jobs[i].Attempt; a != nil && a.UniID != nil {
 			last[*a.UniID] = k.Status.Jobs[i].State
@@ -122,10 +122,16 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	k.Usage = p.Usage(k.Readings, now)
 	for _, x := range p.Attempts {
 		k.Attempts = append(k.Attempts, p.Attempt(x, now))
-		if is, shown := last[x.UniID]; shown && len(k.Curves) < maxCurved {
-			if list := ref.Curves(x); len(list) > 0 {
-				k.Curves = append(k.Curves, report.Curves{Job: x.Job, UniID: x.UniID, Pruned: is == state.Pruned, List: list})
-			}
+		is, shown := last[x.UniID]
+		if !shown || curved == maxCurved {
+			continue
+		}
+		list := ref.Curves(x)
+		if len(list) > 0 {
+			curved++
+		}
+		for _, c := range list {
+			k.Curves = append(k.Curves, schema.ReportCurve{Job: x.Job, UniID: x.UniID, Pruned: is == state.Pruned, Curve: c})
 		}
 	}
 	for i, file := range ref.Files() {

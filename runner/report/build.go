@@ -18,20 +18,13 @@ type Input struct {
 	Readings *state.GPUReadings
 	Usage    *schema.BatchUsage
 	Results  *results.Table // nil without measurements
-	Curves   []Curves
+	Curves   []schema.ReportCurve
 	Lines    func(log *schema.Log) []string // returns the last lines of an attempt's log
 	Secrets  []string                       // to be masked in all texts
 }
 
 // ID identifies a job in a batch's ledgers.
 type ID struct{ File, Key string }
-
-// Curves are the curves of one attempt.
-type Curves struct {
-	Job, UniID string
-	Pruned     bool // it was stopped early
-	List       []schema.Curve
-}
 
 // Build returns the report with all secrets masked.
 func Build(k *Input) *schema.Report {
@@ -101,7 +94,7 @@ func former(first *schema.AttemptRow, attempts []schema.Attempt, start *state.Fa
 // provenance adds the config, inputs and commands of each job's last start. Values that all configs
 // share move to the report.
 func provenance(r *schema.Report, k *Input) {
-	all, having := map[string]*common{}, 0
+	values, having := map[[2]string]int{}, 0 // how many configs have a value, by its name and itself
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		j.Config = map[string]string{}
@@ -112,18 +105,13 @@ func provenance(r *schema.Report, k *Input) {
 			having++
 		}
 		for name, value := range j.Config {
-			if all[name] == nil {
-				all[name] = &common{value: value}
-			}
-			if all[name].value == value {
-				all[name].n++
-			}
+			values[[2]string{name, value}]++
 		}
 	}
 	r.Config = map[string]string{}
-	for name, c := range all {
-		if c.n == having && having > 1 {
-			r.Config[name] = c.value
+	for v, n := range values {
+		if n == having && having > 1 {
+			r.Config[v[0]] = v[1]
 		}
 	}
 	for i := range r.Jobs {
@@ -138,12 +126,6 @@ func provenance(r *schema.Report, k *Input) {
 			}
 		}
 	}
-}
-
-// common is a config value and the number of configs that have it.
-type common struct {
-	value string
-	n     int
 }
 
 // configOf returns the config values that an attempt started with, by name.

@@ -175,8 +175,8 @@ func TestThinKeepsExtremesAndEnds(t *testing.T) {
 		steps[i], values[i] = float64(i), schema.Finite(math.Sin(float64(i)/1000))
 	}
 	values[31_417], values[2_718], values[9] = schema.Finite(50), schema.Finite(-50), nil
-	c := Curves{Job: "j", UniID: "u", List: []schema.Curve{{Metric: "loss", Steps: steps, Values: values}}}
-	got := thin([]Curves{c})[0]
+	c := schema.ReportCurve{Job: "j", UniID: "u", Curve: schema.Curve{Metric: "loss", Steps: steps, Values: values}}
+	got := thin([]schema.ReportCurve{c})[0]
 	low, high, gaps := 0.0, 0.0, 0
 	for _, v := range got.Values {
 		if v == nil {

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"gpurun/state/schema"
 )
 
 // Limits of a command's run time, since some clients give up on a call after a minute, and of its
@@ -75,9 +78,9 @@ func (l *limited) Write(b []byte) (int, error) {
 	return l.Buffer.Write(b)
 }
 
-// document runs a command that prints a JSON document, and returns it cut and cleaned.
+// document runs a command with --json, and returns the document that it prints, cut and cleaned.
 func (s *server) document(ctx context.Context, args []string, show listing) (map[string]any, error) {
-	a, err := s.run(ctx, false, args)
+	a, err := s.run(ctx, false, slices.Insert(args, 1, "--json"))
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +124,6 @@ func (s *server) parse(a answer, show listing) map[string]any {
 	return s.sanitize(show.cut(doc)).(map[string]any)
 }
 
-// codes maps exit statuses to the codes of problems, as package cli does.
-var codes = map[int]string{1: "failed", 2: "usage", 4: "state", 70: "internal", 75: "not_yet", 124: "gave_up", 130: "interrupted", 143: "interrupted"}
-
 // failed returns a failed command's problems, or else its output as a problem.
 func (s *server) failed(a answer) error {
 	if doc := s.parse(a, listing{}); doc["problems"] != nil {
@@ -140,9 +140,5 @@ func (s *server) failed(a answer) error {
 	if before, after, found := strings.Cut(text, "gpurun: hint: "); found {
 		text, hint = strings.TrimSpace(before), strings.TrimSpace(after)
 	}
-	code := codes[a.code]
-	if code == "" {
-		code = fmt.Sprint("exit_", a.code)
-	}
-	return problem(code, strings.TrimPrefix(text, "gpurun: error: "), hint)
+	return problem(schema.FailureCode(a.code), strings.TrimPrefix(text, "gpurun: error: "), hint)
 }

@@ -135,7 +135,7 @@ func (p *planning) json() error {
 	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
 	doc.Warnings = append(doc.Warnings, problemDocs(batches.CheckHost(p.batch, p.runs))...)
 	for _, text := range p.warnings {
-		doc.Warnings = append(doc.Warnings, schema.Problem{Code: failureCodes[batches.ExitState], Text: text})
+		doc.Warnings = append(doc.Warnings, schema.Problem{Code: schema.FailureCode(batches.ExitState), Text: text})
 	}
 	for id := range doc.Jobs {
 		doc.Jobs[id].Plan = p.plan(id)

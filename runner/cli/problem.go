@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,12 +11,6 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/state/schema"
 )
-
-// failureCodes are the codes of failed commands by exit status.
-var failureCodes = map[int]string{
-	batches.ExitFailed: "failed", batches.ExitUsage: "usage", batches.ExitState: "state", batches.ExitInternal: "internal", batches.ExitNotYet: "not_yet", batches.ExitGaveUp: "gave_up",
-	batches.ExitInt: "interrupted", batches.ExitTerm: "interrupted",
-}
 
 // problemDocs converts problems in job files to JSON documents.
 func problemDocs(list []jobspec.Problem) []schema.Problem {
@@ -39,10 +32,7 @@ func problemsDoc(err error) schema.Problems {
 	if len(d.Problems) > 0 {
 		return d
 	}
-	p := schema.Problem{Code: failureCodes[codeOf(err)], Text: err.Error()}
-	if p.Code == "" {
-		p.Code = fmt.Sprint("exit_", codeOf(err))
-	}
+	p := schema.Problem{Code: schema.FailureCode(codeOf(err)), Text: err.Error()}
 	var f *batches.Failure
 	if errors.As(err, &f) {
 		p.Hint = schema.Known(f.Hint)

@@ -20,6 +20,7 @@ import (
 	"gpurun/runner/web"
 	"gpurun/state/disk"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 type webCmd struct {
@@ -281,12 +282,12 @@ func webFailure(err error) error {
 	if errors.As(err, new(*web.Failure)) || errors.Is(err, context.Canceled) || !errors.As(err, &f) {
 		return err
 	}
-	w := &web.Failure{Status: statusCodes[f.Code], Code: failureCodes[f.Code], Text: f.Text, Hint: f.Hint, More: problemDocs(jobspec.Problems(err))}
+	w := &web.Failure{Status: statusCodes[f.Code], Code: schema.FailureCode(f.Code), Text: f.Text, Hint: f.Hint, More: problemDocs(jobspec.Problems(err))}
 	switch {
 	case errors.Is(err, batches.ErrNotFound):
 		w.Status, w.Code = http.StatusNotFound, "not_found"
 	case errors.Is(err, batches.ErrOverwritten):
-		w.Status, w.Code = http.StatusGone, failureCodes[batches.ExitState]
+		w.Status, w.Code = http.StatusGone, schema.FailureCode(batches.ExitState)
 	}
 	if len(f.Lines) > 0 {
 		w.Text += "\n" + strings.Join(f.Lines, "\n")

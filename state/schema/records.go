@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"gpurun/gpu"
@@ -19,6 +21,14 @@ type Problem struct {
 	Text   string  `json:"text"`
 	Hint   *string `json:"hint"` // how to fix it
 }
+
+// failureCodes are the codes of failed commands, by exit status.
+var failureCodes = map[int]string{
+	1: "failed", 2: "usage", 4: "state", 70: "internal", 75: "not_yet", 124: "gave_up", 130: "interrupted", 143: "interrupted",
+}
+
+// FailureCode returns the code of the problem with which a command failed, given its exit status.
+func FailureCode(exit int) string { return cmp.Or(failureCodes[exit], fmt.Sprint("exit_", exit)) }
 
 // Problems is what `gpurun check --json` prints, and what any failing command with --json prints.
 type Problems struct {

@@ -21,46 +21,33 @@ import (
 type submission struct {
 	cluster.Trial
 	jobs    []int
-	err     error  // why they cannot be submitted
-	refused error  // why the cluster would refuse them
-	later   bool   // the cluster may accept them at another time
-	takes   bool   // the cluster would accept them
+	refused error  // why they cannot be submitted, or the cluster would refuse them
 	begins  string // the cluster's estimate of when one would begin, or ""
 }
 
-// requestText describes the request to the cluster.
-func (s *submission) requestText(name string) string {
-	switch {
-	case s.err != nil:
-		return "nothing"
-	case len(s.Args) == 0:
-		return "no requests (" + name + " applies its defaults)"
+// try asks the cluster about the request, and describes its answer. silent means that it gives none.
+func (s *submission) try(name string, dialect cluster.Dialect) (answer string, silent bool) {
+	begins, kind, err := s.Try(dialect)
+	if err != nil && kind == cluster.Unclear {
+		return name + " does not report whether it would accept them: " + err.Error(), true
 	}
-	return strings.Join(s.Args, " ")
-}
-
-// answerText describes the cluster's answer; "" if it is unknown.
-func (s *submission) answerText(name string) string {
+	s.begins, s.refused = begins, err
 	switch {
-	case s.err != nil:
-		return "cannot submit them: " + s.err.Error()
-	case s.later:
-		return name + " accepts no more jobs like these now, so gpurun would retry: " + s.refused.Error()
-	case s.refused != nil:
-		return name + " refuses them: " + s.refused.Error()
-	case s.begins != "":
-		return fmt.Sprintf("%s accepts them (estimated start: %s)", name, s.begins)
-	case s.takes:
-		return name + " accepts them"
+	case err != nil && kind == cluster.Never:
+		return name + " refuses them: " + err.Error(), false
+	case err != nil:
+		return name + " accepts no more jobs like these now, so gpurun would retry: " + err.Error(), false
+	case begins != "":
+		return fmt.Sprintf("%s accepts them (estimated start: %s)", name, begins), false
 	}
-	return ""
+	return name + " accepts them", false
 }
 
 // document returns the part of the plan that belongs to its jobs.
 func (s *submission) document() *schema.Submission {
 	d := &schema.Submission{Args: schema.List(s.Args), Limit: schema.Known(s.Limit.Seconds()), Begins: schema.Known(s.begins)}
-	if err := cmp.Or(s.refused, s.err); err != nil {
-		d.Refused = schema.Known(err.Error())
+	if s.refused != nil {
+		d.Refused = schema.Known(s.refused.Error())
 	}
 	return d
 }
@@ -83,20 +70,19 @@ func (p *planning) printCluster(to io.Writer) (impossible []jobspec.Problem) {
 		if i == 0 {
 			fmt.Fprintf(to, "on %s, gpurun submits jobs with the same requirements together:\n", name)
 		}
-		fmt.Fprintf(to, "  %s (%s): %s\n", state.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.requestText(name)))
+		request, answer := cmp.Or(strings.Join(s.Args, " "), "no requests ("+name+" applies its defaults)"), ""
+		switch {
+		case s.refused != nil:
+			request, answer = "nothing", "cannot submit them: "+s.refused.Error()
+		case !silent && i < maxTried:
+			answer, silent = s.try(name, dialect)
+		}
+		fmt.Fprintf(to, "  %s (%s): %s\n", state.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(request))
 		if s.Limit > 0 {
 			fmt.Fprintf(to, "      %s may end them after %s, unless gpurun does so first\n", name, terminal.Duration(s.Limit))
 		}
-		if s.err == nil && !silent && i < maxTried {
-			begins, refused, err := s.Try(dialect)
-			if silent = err != nil && refused == cluster.Unclear; silent {
-				fmt.Fprintf(to, "      %s does not report whether it would accept them: %s\n", name, terminal.CleanText(err.Error()))
-			} else {
-				s.begins, s.refused, s.takes, s.later = begins, err, err == nil, err != nil && refused != cluster.Never
-			}
-		}
-		if text := s.answerText(name); text != "" {
-			fmt.Fprintln(to, "      "+terminal.CleanText(text))
+		if answer != "" {
+			fmt.Fprintln(to, "      "+terminal.CleanText(answer))
 		}
 	}
 	return lacking
@@ -121,7 +107,7 @@ func (p *planning) submissions(dialect cluster.Dialect) (all []*submission) {
 		key := fmt.Sprint(strings.Join(trial.Args, "\x00"), err)
 		s := byArgs[key]
 		if s == nil {
-			s = &submission{Trial: trial, err: err}
+			s = &submission{Trial: trial, refused: err}
 			byArgs[key] = s
 			all = append(all, s)
 		}

@@ -45,37 +45,37 @@ type diagnosis struct {
 	ctx    context.Context
 	prober probe.Prober // set once the driver has answered
 	found  []schema.Check
+	code   schema.CheckCode // of the check in progress
 
 	settings jobspec.Settings
 	there    cluster.Dialect // the cluster where jobs are to run; nil for this host
 }
 
-// checks are the checks of doctor, in order.
-var checks = []struct {
-	code  schema.CheckCode
-	where place
-	check func(d *diagnosis) string // describes what works; "" omits the check
-}{
-	{schema.CheckDriver, here, (*diagnosis).driver},
-	{schema.CheckGPUs, here, (*diagnosis).gpus},
-	{schema.CheckClaims, here, (*diagnosis).claims},
-	{schema.CheckHostRules, here, (*diagnosis).hostRules},
-	{schema.CheckLimits, here, (*diagnosis).limits},
-	{schema.CheckCommands, there, (*diagnosis).commands},
-	{schema.CheckController, there, (*diagnosis).controller},
-	{schema.CheckPartition, there, (*diagnosis).partition},
-	{schema.CheckLogout, anywhere, (*diagnosis).logout},
-	{schema.CheckState, anywhere, (*diagnosis).state},
-	{schema.CheckTerminal, anywhere, (*diagnosis).terminal},
+// A check is a check of doctor.
+type check struct {
+	code schema.CheckCode
+	find func(d *diagnosis) string // describes what works; "" omits the check
 }
 
-// A place is where jobs must run for a check to apply.
-type place int
-
-const (
-	anywhere place = iota
-	here
-	there
+// The checks in order: those of the place where jobs run, and then those of this host.
+var (
+	localChecks = []check{
+		{schema.CheckDriver, (*diagnosis).driver},
+		{schema.CheckGPUs, (*diagnosis).gpus},
+		{schema.CheckClaims, (*diagnosis).claims},
+		{schema.CheckHostRules, (*diagnosis).hostRules},
+		{schema.CheckLimits, (*diagnosis).limits},
+	}
+	clusterChecks = []check{
+		{schema.CheckCommands, (*diagnosis).commands},
+		{schema.CheckController, (*diagnosis).controller},
+		{schema.CheckPartition, (*diagnosis).partition},
+	}
+	hostChecks = []check{
+		{schema.CheckLogout, (*diagnosis).logout},
+		{schema.CheckState, (*diagnosis).state},
+		{schema.CheckTerminal, (*diagnosis).terminal},
+	}
 )
 
 // Run performs all checks.
@@ -87,45 +87,38 @@ func (c *doctorCmd) Run(a *app) error {
 	if d.settings, err = a.execSettings(); err != nil {
 		return err
 	}
-	at := here
+	checks := localChecks
 	if kind := batches.Engines[d.settings.Engine]; kind.Abilities().Queues && c.Sim == "" {
-		at, d.there = there, kind.(cluster.Kind).Dialect
+		checks, d.there = clusterChecks, kind.(cluster.Kind).Dialect
 	}
 	defer func() {
 		if d.prober != nil {
 			d.prober.Close()
 		}
 	}()
-	var all []schema.Check
-	for _, k := range checks {
-		if k.where != anywhere && k.where != at {
-			continue
-		}
-		d.found = nil
-		well := k.check(d)
+	for _, k := range slices.Concat(checks, hostChecks) {
+		before := len(d.found)
+		d.code = k.code
+		well := k.find(d)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if len(d.found) == 0 && well != "" {
-			d.found = []schema.Check{{OK: true, Text: well}}
-		}
-		for _, f := range d.found {
-			f.Code = k.code
-			all = append(all, f)
+		if len(d.found) == before && well != "" {
+			d.found = append(d.found, schema.Check{Code: k.code, OK: true, Text: well})
 		}
 	}
-	well := !slices.ContainsFunc(all, func(f schema.Check) bool { return !f.OK })
+	well := !slices.ContainsFunc(d.found, func(f schema.Check) bool { return !f.OK })
 	code := batches.Exit(map[bool]int{true: batches.ExitDone, false: batches.ExitFailed}[well])
 	if c.JSON {
-		return cmp.Or(writeJSON(a.out, schema.Doctor{Head: schema.At(time.Now()), OK: well, Checks: all}), code)
+		return cmp.Or(writeJSON(a.out, schema.Doctor{Head: schema.At(time.Now()), OK: well, Checks: d.found}), code)
 	}
-	d.print(all)
+	d.print()
 	return code
 }
 
-func (d *diagnosis) print(all []schema.Check) {
+func (d *diagnosis) print() {
 	var rows [][]string
-	for _, f := range all {
+	for _, f := range d.found {
 		state := "ok"
 		if !f.OK {
 			state = "WRONG"
@@ -140,17 +133,14 @@ func (d *diagnosis) print(all []schema.Check) {
 
 // addProblem records a problem and its fix.
 func (d *diagnosis) addProblem(text, hint string) {
-	d.found = append(d.found, schema.Check{Text: text, Hint: schema.Known(hint)})
+	d.found = append(d.found, schema.Check{Code: d.code, Text: text, Hint: schema.Known(hint)})
 }
 
 // addError records an error and its hint.
 func (d *diagnosis) addError(err error) {
-	var f *batches.Failure
-	if errors.As(err, &f) {
-		d.addProblem(f.Text, f.Hint)
-		return
-	}
-	d.addProblem(err.Error(), "")
+	f := &batches.Failure{Text: err.Error()}
+	errors.As(err, &f)
+	d.addProblem(f.Text, f.Hint)
 }
 
 // driver opens the GPUs. The library must exist, match the kernel module, be accessible, and

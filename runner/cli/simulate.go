@@ -83,7 +83,7 @@ func (p *planning) printExpected(w io.Writer) {
 // A prediction is a forecast with its basis.
 type prediction struct {
 	*forecast.Forecast
-	expected map[int]expectation
+	expected []expectation // by job
 }
 
 func (f *prediction) add(jobs []schema.Job) {
@@ -101,20 +101,13 @@ func (p *planning) forecast() (*prediction, error) {
 	if p.unread != nil {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "plan --simulate needs GPUs: " + p.unread.Error(), Hint: "pass --sim 4x24GiB to simulate them"}
 	}
-	f := &prediction{expected: map[int]expectation{}}
+	f := &prediction{}
 	for id := range p.batch.Jobs {
-		if v := p.Verdicts[id]; v.Run || v.Live {
-			f.expected[id] = p.expect(id)
-		}
+		f.expected = append(f.expected, p.expect(id))
 	}
 	f.Forecast = forecast.Simulate(forecast.Config{
 		Batch: p.batch, Core: p.Core, Pool: p.pool, Now: runner.Now(), Seen: p.seen, Find: runner.JobFinder(p.batch),
-		Takes: func(id int) time.Duration {
-			if e, ok := f.expected[id]; ok {
-				return e.takes
-			}
-			return sched.Unknown
-		},
+		Takes: func(id int) time.Duration { return f.expected[id].takes },
 	})
 	return f, nil
 }
@@ -155,21 +148,18 @@ func (p *planning) printForecast(w io.Writer, f *prediction) {
 
 // printBasis explains how reliable the forecast is.
 func (p *planning) printBasis(w io.Writer, f *prediction) {
-	var median, guess []int
+	jobs := map[string][]int{}
 	for _, s := range f.Spans {
-		switch {
-		case s.Job < 0:
-		case f.expected[s.Job].by == byBatch:
-			median = append(median, s.Job)
-		case f.expected[s.Job].by == byGuess:
-			guess = append(guess, s.Job)
+		if s.Job >= 0 {
+			by := f.expected[s.Job].by
+			jobs[by] = append(jobs[by], s.Job)
 		}
 	}
-	if len(median) > 0 {
-		fmt.Fprintf(w, "no runs similar to %s: estimated from the median of the batch, or the timeout if shorter\n", p.firstNames(median))
+	if ids := jobs[byBatch]; ids != nil {
+		fmt.Fprintf(w, "no runs similar to %s: estimated from the median of the batch, or the timeout if shorter\n", p.firstNames(ids))
 	}
-	if len(guess) > 0 {
-		fmt.Fprintf(w, "no estimate for %s: using %s, or the timeout if shorter\n", p.firstNames(guess), terminal.Duration(sched.Unknown))
+	if ids := jobs[byGuess]; ids != nil {
+		fmt.Fprintf(w, "no estimate for %s: using %s, or the timeout if shorter\n", p.firstNames(ids), terminal.Duration(sched.Unknown))
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
-	"gpurun/gpu/probe"
 	"gpurun/runner/batches"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
@@ -17,18 +16,18 @@ import (
 )
 
 // clear removes this user's quarantines of some GPUs.
-func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.Neighbors) error {
-	_, warnings := n.Others(ctx, nil)
+func (c *gpusCmd) clear(ctx context.Context, a *app, v *hostView) error {
+	_, warnings := v.claims.Others(ctx, nil)
 	a.Warn(warnings...)
-	all := n.Quarantines()
+	all := v.claims.Quarantines()
 	for _, name := range c.Clear {
-		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !refersTo(name, q, p.Devices()) })
+		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !refersTo(name, q, v.Devices()) })
 		own := slices.DeleteFunc(slices.Clone(about), func(q gpu.Quarantine) bool { return q.UID != host.CurrentUID() })
 		if len(own) == 0 {
 			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("you have not quarantined GPU %s", name), Hint: ownersHint(about)}
 		}
 		for _, q := range own { // a MIG instance has its GPU's index
-			if err := claim.Clear(session.ClaimRoots(p, ""), q.UUID); err != nil {
+			if err := claim.Clear(session.ClaimRoots(v.Prober, ""), q.UUID); err != nil {
 				return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("GPU %s is still quarantined: %v", name, err), Err: err}
 			}
 			fmt.Fprintf(a.out, "ended the quarantine of GPU %s (%s)\n", name, terminal.CleanText(q.Why))

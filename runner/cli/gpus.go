@@ -77,13 +77,23 @@ func (n *needFlags) rules(poll time.Duration, atOnce bool) gpu.Rules {
 	return r
 }
 
-// pool returns a read-only pool of the devices that the flags, the user's settings and the environment
-// allow.
-func (n *needFlags) pool(a *app, p probe.Prober, h session.HostRules, sim bool) (*gpu.Pool, error) {
+// A hostView reads the GPUs of this host, and what the runs of all users have published about them.
+type hostView struct {
+	probe.Prober
+	rules  session.HostRules
+	claims session.ReadOnlyClaims
+	pool   *gpu.Pool // read-only
+}
+
+// view returns a view with a pool of the devices that the flags, the user's settings and the
+// environment allow.
+func (n *needFlags) view(a *app, p probe.Prober, sim bool) (*hostView, error) {
 	s, _ := a.execSettings() // runs report mistakes in them
 	n.inherit(&s)
-	rules, err := h.Rules(n.rules(0, true), p.Devices(), sim)
-	return gpu.NewPool(p.Devices(), rules), err
+	v := &hostView{Prober: p, rules: session.HostRulesOf(p), claims: session.ReadOnlyClaimsOf(p)}
+	rules, err := v.rules.Rules(n.rules(0, true), p.Devices(), sim)
+	v.pool = gpu.NewPool(p.Devices(), rules)
+	return v, err
 }
 
 // Run shows the GPUs once, or until Ctrl-C.
@@ -95,28 +105,23 @@ func (c *gpusCmd) Run(a *app) error {
 }
 
 func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
-	rules := session.HostRulesOf(p)
-	pool, err := c.pool(a, p, rules, c.Sim != "")
+	v, err := c.view(a, p, c.Sim != "")
 	if err != nil {
 		return err
 	}
-	a.printHostNotes(rules)
-	claims := session.ReadOnlyClaimsOf(p)
+	a.printHostNotes(v.rules)
 	if len(c.Clear) > 0 {
-		return c.clear(ctx, a, p, claims)
+		return c.clear(ctx, a, v)
 	}
 	look := func() (schema.GPUs, []*schema.Job, error) {
-		snap := session.Observe(ctx, p, rules, claims, a.Warn)
-		for _, u := range claims.Usages() {
-			pool.Recall(nil, u.Idle)
-		}
+		snap := v.observe(ctx, a)
 		answered()
 		jobs := a.runningJobs()
-		t, err := c.evaluate(pool, snap, jobs)
+		t, err := v.evaluate(snap, c.request(countFlag{1, 1}), jobs)
 		return t, jobs, err
 	}
 	if c.Watch {
-		return c.watch(ctx, a, p, pool, look)
+		return c.watch(ctx, a, v, look)
 	}
 	t, jobs, err := look()
 	if err := cmp.Or(context.Cause(ctx), err); err != nil {
@@ -127,20 +132,29 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	}
 	var b strings.Builder
 	fmt.Fprintln(&b, p.Version())
-	c.print(&b, terminal.Size{Width: a.width(), Height: math.MaxInt}, pool, &t, jobs)
+	c.print(&b, terminal.Size{Width: a.width(), Height: math.MaxInt}, v.pool, &t, jobs)
 	return a.print(b.String())
 }
 
-// evaluate describes the GPUs in a reading, with this user's jobs on them. It includes devices that
-// this user may not use.
-func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation, jobs []*schema.Job) (t schema.GPUs, err error) {
+// observe reads the GPUs, the claims of all runs, and the host rules.
+func (v *hostView) observe(ctx context.Context, a *app) gpu.Observation {
+	snap := session.Observe(ctx, v.Prober, v.rules, v.claims, a.Warn)
+	for _, u := range v.claims.Usages() {
+		v.pool.Recall(nil, u.Idle)
+	}
+	return snap
+}
+
+// evaluate describes the GPUs in a reading, with this user's jobs on them, and judges whether a
+// request fits. It includes devices that this user may not use.
+func (v *hostView) evaluate(snap gpu.Observation, req gpu.Request, jobs []*schema.Job) (t schema.GPUs, err error) {
 	if snap.Err != "" {
 		return t, &batches.Failure{Code: batches.ExitUsage, Text: "cannot read the GPUs: " + snap.Err}
 	}
-	pool.Observe(snap)
-	verdicts := pool.Admit(snap.At, c.request(countFlag{1, 1}))
-	t = schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{}, Waiting: waitingRuns(pool, &snap, c.request(countFlag{1, 1})), Rules: rulesFor(pool)}
-	for i, s := range pool.Views(snap.At) {
+	v.pool.Observe(snap)
+	verdicts := v.pool.Admit(snap.At, req)
+	t = schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{}, Waiting: waitingRuns(v.pool, &snap, req), Rules: rulesFor(v.pool)}
+	for i, s := range v.pool.Views(snap.At) {
 		row := schema.GPUOf(&s)
 		for _, j := range jobs {
 			if !j.Attempt.On(&row) {
@@ -155,7 +169,7 @@ func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation, jobs []*schema.
 				row.RowRemap = &r.Health.Remap
 			}
 		}
-		if since, ok := pool.IdleSince(s.UUID); ok {
+		if since, ok := v.pool.IdleSince(s.UUID); ok {
 			for i, pr := range s.Processes { // a process has been idle at most since its start
 				from := since
 				if !s.UUID.Simulated() {
@@ -165,16 +179,16 @@ func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation, jobs []*schema.
 				row.Processes[i].Idle = &idle
 			}
 		}
-		v := &verdicts[i]
-		if v.Code == gpu.NotManaged {
-			v.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
+		fit := &verdicts[i]
+		if fit.Code == gpu.NotManaged {
+			fit.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
 		}
 		for _, n := range t.Waiting {
-			if v.OK && v.Note == "" && n.Run != nil && slices.ContainsFunc(n.Requests, func(a schema.GPURequest) bool { return slices.Contains(a.UUIDs, s.UUID) }) {
-				v.Note = "after users who are waiting"
+			if fit.OK && fit.Note == "" && n.Run != nil && slices.ContainsFunc(n.Requests, func(a schema.GPURequest) bool { return slices.Contains(a.UUIDs, s.UUID) }) {
+				fit.Note = "after users who are waiting"
 			}
 		}
-		row.Judge(v)
+		row.Judge(fit)
 		t.GPUs = append(t.GPUs, row)
 	}
 	return t, nil
@@ -209,12 +223,12 @@ func (c *gpusCmd) print(w io.Writer, size terminal.Size, pool *gpu.Pool, t *sche
 func onGPU(name string) string { return terminal.FitMiddle(terminal.CleanText(name), 36) }
 
 // watch redraws the table until Ctrl-C.
-func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, look func() (schema.GPUs, []*schema.Job, error)) error {
+func (c *gpusCmd) watch(ctx context.Context, a *app, v *hostView, look func() (schema.GPUs, []*schema.Job, error)) error {
 	screen := a.screen()
-	for {
+	return a.poll(2*time.Second, func() (over bool, err error) {
 		t, jobs, err := look()
 		if ctx.Err() != nil {
-			return nil
+			return true, nil
 		}
 		size := terminal.Size{Width: a.width(), Height: math.MaxInt}
 		if screen.Live { // the last line and column stay empty, as in every live view
@@ -222,20 +236,14 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.P
 			size.Width, size.Height = size.Width-1, size.Height-2
 		}
 		var b bytes.Buffer
-		fmt.Fprintf(&b, "%s  %s\n", time.Now().Format("15:04:05"), p.Version())
+		fmt.Fprintf(&b, "%s  %s\n", time.Now().Format("15:04:05"), v.Version())
 		if err != nil {
 			fmt.Fprintln(&b, err)
 		}
-		c.print(&b, size, pool, &t, jobs)
-		if err := screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
-			return nil // the reader has closed the output
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(2 * time.Second):
-		}
-	}
+		c.print(&b, size, v.pool, &t, jobs)
+		err = screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"))
+		return err != nil, nil // the reader has closed the output
+	})
 }
 
 // withGPUs opens the GPUs for a command that starts no jobs. look calls answered after it has

@@ -19,8 +19,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"gpurun/gpu"
-	"gpurun/gpu/probe"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/runner/report"
@@ -125,13 +123,10 @@ type hostReader struct {
 	app   *app
 	flags gpuFlags
 
-	mu     sync.Mutex
-	p      probe.Prober
-	rules  session.HostRules
-	pool   *gpu.Pool
-	claims session.ReadOnlyClaims
-	failed error     // error from opening the driver
-	again  time.Time // when to try again
+	mu        sync.Mutex
+	*hostView           // nil until the driver has answered
+	failed    error     // error from opening the driver
+	again     time.Time // when to try again
 }
 
 // driverRetry is the time between attempts to open the driver.
@@ -144,11 +139,8 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	if err := h.open(ctx); err != nil {
 		return nil, err
 	}
-	snap := session.Observe(ctx, h.p, h.rules, h.claims, h.app.Warn)
-	for _, u := range h.claims.Usages() {
-		h.pool.Recall(nil, u.Idle)
-	}
-	d, err := h.gpusCommand().evaluate(h.pool, snap, h.app.runningJobs())
+	snap := h.observe(ctx, h.app)
+	d, err := h.evaluate(snap, defaultNeeds.request(countFlag{1, 1}), h.app.runningJobs())
 	if err != nil {
 		return nil, err
 	}
@@ -160,13 +152,8 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	return &d, nil
 }
 
-// gpusCommand returns gpurun gpus with its default flags.
-func (h *hostReader) gpusCommand() *gpusCmd {
-	return &gpusCmd{gpuFlags: h.flags, needFlags: defaultNeeds}
-}
-
 func (h *hostReader) open(ctx context.Context) error {
-	if h.p != nil || h.failed != nil && time.Now().Before(h.again) {
+	if h.hostView != nil || h.failed != nil && time.Now().Before(h.again) {
 		return h.failed
 	}
 	h.again = time.Now().Add(driverRetry)
@@ -174,21 +161,21 @@ func (h *hostReader) open(ctx context.Context) error {
 	if h.failed = err; err != nil {
 		return err
 	}
-	rules := session.HostRulesOf(p)
-	pool, err := h.gpusCommand().pool(h.app, p, rules, h.flags.Sim != "")
+	needs := defaultNeeds
+	v, err := needs.view(h.app, p, h.flags.Sim != "")
 	if h.failed = err; err != nil {
 		p.Close()
 		return err
 	}
-	h.p, h.rules, h.pool, h.claims = p, rules, pool, session.ReadOnlyClaimsOf(p)
+	h.hostView = v
 	return nil
 }
 
 func (h *hostReader) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.p != nil {
-		h.p.Close()
+	if h.hostView != nil {
+		h.Prober.Close()
 	}
 }
 

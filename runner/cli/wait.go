@@ -45,10 +45,6 @@ func (c *waitCmd) Run(a *app) error {
 	}
 	ctx, stop := a.UntilSignal()
 	defer stop()
-	return c.until(a, ctx, ref)
-}
-
-func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref) error {
 	began := time.Now()
 	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
 		ref.Look()
@@ -123,20 +119,16 @@ func (c *waitCmd) remainingLive(a *app, ref *batches.Ref) (string, error) {
 	case err != nil:
 		return "", &batches.Failure{Code: batches.ExitUsage, Text: ref.Name() + ": " + err.Error(), Err: err}
 	}
-	phases := make([]state.Phase, len(rep.Jobs))
-	for i, j := range rep.Jobs {
-		phases[i] = j.State
-	}
-	return c.printEnds(a, ref, names(len(rep.Jobs), func(i int) string { return rep.Jobs[i].Name }), phases)
+	return printEnds(a, ref, rep.Jobs)
 }
 
 // remainingDead reads the ledger. Jobs that have not run will not end.
 func (c *waitCmd) remainingDead(a *app, ref *batches.Ref) (string, error) {
-	phases, file := sched.Phases(ref.Batch, ref.History), c.only(ref)
+	phases := sched.Phases(ref.Batch, ref.History)
 	name := func(id int) string { return ref.Batch.Jobs[id].Name }
 	var all []int
 	for id := range phases {
-		if file == "" || ref.Batch.Files[ref.Batch.Jobs[id].File].Real == file {
+		if c.only(ref) == "" || ref.Batch.Jobs[id].File == 0 {
 			all = append(all, id)
 		}
 	}
@@ -144,29 +136,29 @@ func (c *waitCmd) remainingDead(a *app, ref *batches.Ref) (string, error) {
 	if err != nil {
 		return "", &batches.Failure{Code: batches.ExitUsage, Text: ref.Name() + ": " + err.Error(), Err: err}
 	}
-	var named []string
-	var are []state.Phase
+	var jobs []schema.Job
 	for _, i := range found {
 		id := all[i]
 		if p := phases[id]; p == state.Pending || p == state.Waiting {
 			return "", &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s: %s is %s, and no run is active to start it", ref.Name(), name(id), p), Hint: ref.Command() + " runs it"}
 		}
-		named, are = append(named, name(id)), append(are, phases[id])
+		jobs = append(jobs, schema.Job{Name: name(id), State: phases[id]})
 	}
-	return c.printEnds(a, ref, named, are)
+	return printEnds(a, ref, jobs)
 }
 
 // printEnds returns which jobs have not ended, or prints how they ended and returns the exit status.
-func (c *waitCmd) printEnds(a *app, ref *batches.Ref, jobs []string, phases []state.Phase) (string, error) {
+func printEnds(a *app, ref *batches.Ref, jobs []schema.Job) (string, error) {
 	var left []string
 	counts, code := map[state.Phase]int{}, batches.ExitDone
-	for i, p := range phases {
+	for _, j := range jobs {
+		p := j.State
 		counts[p]++
 		switch {
 		case p == "":
-			return "", &batches.Failure{Code: batches.ExitFailed, Text: ref.Name() + ": " + jobs[i] + " is not part of this run"}
+			return "", &batches.Failure{Code: batches.ExitFailed, Text: ref.Name() + ": " + j.Name + " is not part of this run"}
 		case !p.Ended():
-			left = append(left, fmt.Sprintf("%s is %s", jobs[i], p))
+			left = append(left, fmt.Sprintf("%s is %s", j.Name, p))
 		case p == state.Interrupted && code == batches.ExitDone:
 			code = batches.ExitTerm
 		case p.Bad():

@@ -21,7 +21,7 @@ func (forgetCmd) Help() string {
 
 // Run marks jobs as not done.
 func (c *forgetCmd) Run(a *app) error {
-	return a.marks(&c.batchFlag, control.Request{Op: control.OpForget, Jobs: c.Jobs})
+	return a.marks(&c.batchFlag, control.Request{Op: control.OpForget, Jobs: c.Jobs}, "will run again")
 }
 
 type doneCmd struct {
@@ -48,7 +48,7 @@ func (c *doneCmd) Run(a *app) error {
 	case len(c.Jobs) == 0:
 		return &batches.Failure{Code: batches.ExitUsage, Text: "no jobs given", Hint: "try gpurun done 'train-*', or gpurun done --from old.yaml --file new.yaml for a renamed file"}
 	}
-	return a.marks(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
+	return a.marks(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs}, "recorded as done")
 }
 
 // takeOver records successes of another job file in a batch's ledger.
@@ -68,21 +68,16 @@ func (c *doneCmd) takeOver(a *app) error {
 	return a.printReply(ref, rep, "copied from "+old.File, true)
 }
 
-var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "will run again"}
-
 // marks records the user's verdict on jobs: through the run if there is one, or else in the ledger
-// under its lock.
-func (a *app) marks(f *batchFlag, req control.Request) error {
-	return a.request(f, req, markWords[req.Op], func(ref *batches.Ref) error { return a.markDead(ref, req) })
-}
-
-// markDead appends the facts to the ledger of a batch without a run.
-func (a *app) markDead(ref *batches.Ref, req control.Request) error {
-	rep, err := ref.Mark(req)
-	if err != nil {
-		return err
-	}
-	return a.printReply(ref, rep, markWords[req.Op], true)
+// under its lock. said describes marked jobs.
+func (a *app) marks(f *batchFlag, req control.Request, said string) error {
+	return a.request(f, req, said, func(ref *batches.Ref) error {
+		rep, err := ref.Mark(req)
+		if err != nil {
+			return err
+		}
+		return a.printReply(ref, rep, said, true)
+	})
 }
 
 // maxRefused is how many refused jobs are named individually.

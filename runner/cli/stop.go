@@ -28,27 +28,24 @@ func (stopCmd) Help() string {
 
 // Run sends the run a stop request.
 func (c *stopCmd) Run(a *app) error {
-	req, said, given := control.Request{Op: control.OpStop, Jobs: c.Jobs}, "stopping the run", 0
-	if len(c.Jobs) > 0 {
-		said = "cancelled"
-		given++
+	given := 0
+	for _, is := range []bool{len(c.Jobs) > 0, c.GPU != nil, c.Drain, c.Exec != ""} {
+		if is {
+			given++
+		}
 	}
-	if c.GPU != nil {
-		req, said = control.Request{Op: control.OpStopGPU, GPU: *c.GPU}, fmt.Sprintf("freeing GPU %d: this run no longer uses it", *c.GPU)
-		given++
-	}
-	if c.Drain {
-		req, said = control.Request{Op: control.OpDrain}, "no more jobs start"
-		given++
-	}
-	if c.Exec != "" {
-		given++
-	}
-	if given > 1 {
+	req, said := control.Request{Op: control.OpStop, Jobs: c.Jobs}, "stopping the run"
+	switch {
+	case given > 1:
 		return &batches.Failure{Code: batches.ExitUsage, Text: "JOB, --gpu, --drain and --exec do not work together: pass only one"}
-	}
-	if c.Exec != "" {
+	case c.Exec != "":
 		return a.stopExec(c.Exec)
+	case c.Drain:
+		req, said = control.Request{Op: control.OpDrain}, "no more jobs start"
+	case c.GPU != nil:
+		req, said = control.Request{Op: control.OpStopGPU, GPU: *c.GPU}, fmt.Sprintf("freeing GPU %d: this run no longer uses it", *c.GPU)
+	case len(c.Jobs) > 0:
+		said = "cancelled"
 	}
 	return a.request(&c.batchFlag, req, said, func(ref *batches.Ref) error { return c.stopOrphans(a, ref) })
 }

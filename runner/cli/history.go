@@ -187,17 +187,10 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, since time.Time) error {
 
 // queueCells returns where and when an attempt was submitted, or nothing if it ran on this host.
 func queueCells(r *schema.AttemptRow) []string {
-	all := []string{"", "", ""}
 	if r.Submitted == nil {
-		return all
+		return []string{"", "", ""}
 	}
-	for i, text := range []*string{r.JobID, r.Host} {
-		if text != nil {
-			all[i] = terminal.CleanText(*text)
-		}
-	}
-	all[2] = localTime(*r.Submitted)
-	return all
+	return []string{terminal.CleanText(schema.Value(r.JobID)), terminal.CleanText(schema.Value(r.Host)), localTime(*r.Submitted)}
 }
 
 func attemptCells(r *schema.AttemptRow, ending string) []string {

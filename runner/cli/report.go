@@ -153,19 +153,14 @@ const (
 
 // logLines returns the last lines of an attempt's part of its log, as a terminal would show them.
 func logLines(l *schema.Log) []string {
-	from := int64(0)
-	if l.From != nil {
-		from = *l.From
-	}
-	text := strings.TrimRight(string(files.Tail(l.Path, from, reportTail)), "\r\n \t")
+	text := strings.TrimRight(string(files.Tail(l.Path, schema.Value(l.From), reportTail)), "\r\n \t")
 	if text == "" {
 		return nil
 	}
 	lines := strings.Split(text, "\n")
 	lines = lines[max(0, len(lines)-reportLines):]
 	for i, line := range lines {
-		line = strings.TrimRight(line, "\r")
-		lines[i] = terminal.CleanText(line[strings.LastIndexByte(line, '\r')+1:])
+		lines[i] = terminal.Clean(line)
 	}
 	return lines
 }

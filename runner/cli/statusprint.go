@@ -17,10 +17,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	line := func(text string) {
 		printLines(w, terminal.Wrap(terminal.CleanText(text), width, 4))
 	}
-	live := s.Live
-	if live == nil {
-		live = &schema.Live{}
-	}
+	live := schema.Value(s.Live)
 	line(s.File + ": " + s.Line)
 	if since := s.sinceText(); since != "" {
 		line(since)
@@ -109,10 +106,7 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 	var heads []string
 	jobs, first := map[string][]string{}, map[string]*time.Time{}
 	for _, j := range s.In(state.Queued) {
-		var wait schema.Wait
-		if j.Wait != nil {
-			wait = *j.Wait
-		}
+		wait := schema.Value(j.Wait)
 		reason := schema.Value(wait.Reason)
 		if jobs[reason] == nil {
 			heads = append(heads, reason)

@@ -78,9 +78,11 @@ func (c *planCmd) Run(a *app) error {
 	attempts := history.Attempts()
 	p := &planning{planCmd: c, app: a, batch: batch, warnings: warnings, Judgment: a.Judge(batch, history, opts)}
 	if c.Sim != "" {
-		if err := checkSim(batch, c.Sim, p.runs); err != nil {
+		sim, err := session.OpenSim(c.Sim) // a mistake in it is an error even if no job needs a GPU
+		if err != nil {
 			return err
 		}
+		sim.Close()
 	}
 	if c.JSON {
 		return p.json()
@@ -192,20 +194,6 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 		o.Forced[id] = o.Forced[id] && named[id]
 	}
 	return o, err
-}
-
-// checkSim reports jobs that could never run on the simulated GPUs.
-func checkSim(b *jobspec.Batch, spec string, runs func(id int) bool) error {
-	sim, err := session.OpenSim(spec)
-	if err != nil {
-		return err
-	}
-	defer sim.Close()
-	rules, err := session.RulesOf(b.Settings, sim.Devices(), session.HostRulesOf(sim), true)
-	if err != nil {
-		return err
-	}
-	return jobspec.Report(b.CheckDevices(gpu.NewPool(sim.Devices(), rules), runs))
 }
 
 // print prints the plan. It returns how many jobs would run and how many are running.

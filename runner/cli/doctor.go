@@ -150,7 +150,7 @@ func (d *diagnosis) driver() string {
 	defer cancel()
 	answered := d.announceDriverWait(d.Sim != "")
 	defer answered()
-	p, err := d.source().Open(ctx, zerolog.Nop())
+	p, err := d.source(false).Open(ctx, zerolog.Nop())
 	if err != nil {
 		d.addError(err)
 		return ""

@@ -73,7 +73,7 @@ func (c *execCmd) Run(a *app) error {
 	answered := a.announceDriverWait(c.GPUs.min == 0 || c.Sim != "" && c.SimHere)
 	defer answered()
 	e := &session.Exec{
-		Process: a.Process, Name: c.Name, Source: c.simFlag.source(&c.gpuFlags), Request: c.request(c.GPUs), Needs: c.needs(),
+		Process: a.Process, Name: c.Name, Source: c.source(c.SimHere), Request: c.request(c.GPUs), Needs: c.needs(),
 		Rules: c.rules(time.Duration(c.Poll), c.NoWait), MaxWait: time.Duration(c.MaxWait), Opened: a.printHostNotes, Answered: answered,
 		Tell: func(text string) { fmt.Fprintln(a.Err, "gpurun: "+terminal.CleanText(text)) },
 	}

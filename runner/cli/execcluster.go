@@ -29,8 +29,7 @@ import (
 // defaults.
 func (a *app) execSettings() (jobspec.Settings, error) {
 	path, _ := batches.UserConfig()
-	s, err := jobspec.UserSettings(path, a.settings)
-	return s, err
+	return jobspec.UserSettings(path, a.settings)
 }
 
 // onCluster runs the command on a node of a cluster, using the cluster's queue.

@@ -253,7 +253,7 @@ func (a *app) withGPUs(f *gpuFlags, look func(ctx context.Context, p probe.Probe
 	defer stop()
 	answered := a.announceDriverWait(f.Sim != "")
 	defer answered()
-	p, err := f.source().Open(ctx, zerolog.Nop())
+	p, err := f.source(false).Open(ctx, zerolog.Nop())
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}

@@ -126,11 +126,9 @@ type simFlag struct {
 	SimHere bool `group:"gpus" env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with real GPUs, which jobs might use."`
 }
 
-func (f *gpuFlags) source() *session.GPUs { return &session.GPUs{Sim: f.Sim, Library: f.NVML} }
-
-// source returns the source of the GPUs for jobs.
-func (here simFlag) source(f *gpuFlags) *session.GPUs {
-	return &session.GPUs{Sim: f.Sim, Here: here.SimHere, Library: f.NVML}
+// source returns the source of the GPUs. here allows jobs on simulated GPUs on any machine.
+func (f *gpuFlags) source(here bool) *session.GPUs {
+	return &session.GPUs{Sim: f.Sim, Here: here, Library: f.NVML}
 }
 
 // batchFlag selects the batch for a command such as status or stop.

@@ -67,7 +67,7 @@ func (p *planning) printGPUs(to io.Writer) (impossible []jobspec.Problem) {
 	ctx, cancel := context.WithTimeout(context.Background(), session.OpenLimit)
 	defer cancel()
 	answered := p.announceDriverWait(p.Sim != "")
-	prober, err := p.source().Open(ctx, zerolog.Nop())
+	prober, err := p.source(false).Open(ctx, zerolog.Nop())
 	if err == nil {
 		defer prober.Close()
 		impossible, err = p.printGPUsOf(ctx, to, prober)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"strings"
@@ -33,14 +34,10 @@ func (c *lsCmd) Run(a *app) error {
 	for ref := range a.recentBatches() {
 		row := ref.Row()
 		doc.Batches = append(doc.Batches, row)
-		line := "unknown"
-		if row.Line != nil {
-			line = terminal.CleanText(*row.Line)
-		}
 		if row.Error != nil {
 			unreadable = append(unreadable, *row.Error)
 		}
-		cells = append(cells, []string{terminal.CleanText(ref.Name()), runWords(row.Run), line})
+		cells = append(cells, []string{terminal.CleanText(ref.Name()), runWords(row.Run), terminal.CleanText(cmp.Or(schema.Value(row.Line), "unknown"))})
 	}
 	switch {
 	case c.JSON:

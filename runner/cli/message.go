@@ -51,6 +51,15 @@ func (a *app) report(err error) int {
 	return code
 }
 
+// codeOf returns the exit status of an error. An error without a status comes from the arguments or
+// the machine before anything ran, so its status is ExitUsage.
+func codeOf(err error) int {
+	if f := (*batches.Failure)(nil); errors.As(err, &f) {
+		return f.Code
+	}
+	return batches.ExitUsage
+}
+
 var sayColors = map[string]terminal.Color{"error": terminal.Red, "warning": terminal.Yellow, "hint": terminal.Cyan, "note": terminal.Dim}
 
 func (a *app) say(kind, text string) {

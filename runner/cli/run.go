@@ -53,7 +53,7 @@ func (c *runCmd) Run(a *app) error {
 	session.OutliveReader()
 	s := &shownRun{app: a, cmd: c, head: newHeadline(a.out, paths)}
 	r := session.New(session.Config{
-		Process: a.Process, Reader: a.Reader, Out: a.out, Source: c.simFlag.source(&c.gpuFlags), Abandon: c.Abandon, Watch: c.Watch, Yes: c.Yes, NoWait: c.NoWait,
+		Process: a.Process, Reader: a.Reader, Out: a.out, Source: c.source(c.SimHere), Abandon: c.Abandon, Watch: c.Watch, Yes: c.Yes, NoWait: c.NoWait,
 		LogLevel: a.global.LogLevel, Version: programVersion(), Detached: d, Options: c.options, Summed: summarizeProblems, Read: s.head.batch, Observe: s.observe,
 		Files: func() ([]string, jobspec.Options, error) {
 			o, err := a.flagged(&c.batchFlags, paths)

@@ -157,7 +157,7 @@ func (h *hostReader) open(ctx context.Context) error {
 		return h.failed
 	}
 	h.again = time.Now().Add(driverRetry)
-	p, err := h.flags.source().Open(ctx, zerolog.Nop())
+	p, err := h.flags.source(false).Open(ctx, zerolog.Nop())
 	if h.failed = err; err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	}
 	var b strings.Builder
 	fmt.Fprintln(&b, p.Version())
-	c.print(&b, terminal.Size{Width: a.width(), Height: math.MaxInt}, v.pool, &t, jobs)
+	c.print(&b, terminal.Size{Width: a.width(), Height: math.MaxInt}, &t, jobs)
 	return a.print(b.String())
 }
 
@@ -149,6 +149,7 @@ func (v *hostView) observe(ctx context.Context, a *app) gpu.Observation {
 // request fits. It includes devices that this user may not use.
 func (v *hostView) evaluate(snap gpu.Observation, req gpu.Request, jobs []*schema.Job) (t schema.GPUs, err error) {
 	if snap.Err != "" {
+		t.Rules = rulesFor(v.pool)
 		return t, &batches.Failure{Code: batches.ExitUsage, Text: "cannot read the GPUs: " + snap.Err}
 	}
 	v.pool.Observe(snap)
@@ -195,7 +196,7 @@ func (v *hostView) evaluate(snap gpu.Observation, req gpu.Request, jobs []*schem
 }
 
 // print prints the GPUs with their jobs and processes, the queue, and the host rules.
-func (c *gpusCmd) print(w io.Writer, size terminal.Size, pool *gpu.Pool, t *schema.GPUs, jobs []*schema.Job) {
+func (c *gpusCmd) print(w io.Writer, size terminal.Size, t *schema.GPUs, jobs []*schema.Job) {
 	rows := []terminal.Row{{Cells: [8]string{"GPU", "MEMORY", "GiB", "UTIL", "USED BY", "", "FITS", gpu.Bytes(c.GPUMemory).String() + " JOB"}}}
 	models := map[string][]int{}
 	for i := range t.GPUs {
@@ -213,7 +214,7 @@ func (c *gpusCmd) print(w io.Writer, size terminal.Size, pool *gpu.Pool, t *sche
 	}
 	var below strings.Builder
 	printNext(&below, t.Waiting)
-	printRules(&below, pool)
+	printRules(&below, t.Rules)
 	room := size.Height - len(models) - strings.Count(below.String(), "\n")
 	printLines(w, terminal.Layout(rows, size.Width, min(max(room, 2), len(rows))))
 	io.WriteString(w, below.String())
@@ -240,7 +241,7 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, v *hostView, look func() (s
 		if err != nil {
 			fmt.Fprintln(&b, err)
 		}
-		c.print(&b, size, v.pool, &t, jobs)
+		c.print(&b, size, &t, jobs)
 		err = screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"))
 		return err != nil, nil // the reader has closed the output
 	})

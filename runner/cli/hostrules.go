@@ -22,10 +22,10 @@ func (a *app) printHostNotes(h session.HostRules) {
 }
 
 // printRules prints the host rules that apply to this user, if there are any.
-func printRules(w io.Writer, pool *gpu.Pool) {
-	if h := pool.Host(); h.File != "" {
+func printRules(w io.Writer, h *schema.HostRules) {
+	if h != nil {
 		fmt.Fprintf(w, "rules of this host (%s):\n", h.File)
-		table(w, hostRows(h, pool.Held()))
+		table(w, hostRows(h))
 	}
 }
 
@@ -43,40 +43,37 @@ func rulesFor(pool *gpu.Pool) *schema.HostRules {
 		Courtesy: h.Courtesy.Seconds(), Patience: h.Patience.Seconds(), Gather: h.Gather.Seconds(),
 	}
 	for _, hours := range h.Hours {
-		r.Hours = append(r.Hours, hoursWords(&hours))
+		devices := "all GPUs"
+		if hours.Devices != nil {
+			devices = "GPU " + strings.Join(hours.Devices, ",")
+		}
+		r.Hours = append(r.Hours, devices+": "+hours.Hours.String()) // GPU 6: Mon-Fri 20:00-08:00
 	}
 	return r
 }
 
-// hoursWords returns "GPU 6: Mon-Fri 20:00-08:00".
-func hoursWords(h *gpu.DeviceHours) string {
-	devices := "all GPUs"
-	if h.Devices != nil {
-		devices = "GPU " + strings.Join(h.Devices, ",")
-	}
-	return devices + ": " + h.Hours.String()
-}
-
-// hostRows returns rows with the rules for this user, who holds held GPUs, for gpurun gpus.
-func hostRows(h *gpu.HostRules, held int) (rows [][]string) {
+// hostRows returns rows with the rules for this user, for gpurun gpus.
+func hostRows(h *schema.HostRules) (rows [][]string) {
 	add := func(given bool, key, format string, args ...any) {
 		if given {
 			rows = append(rows, []string{"  " + key, fmt.Sprintf(format, args...)})
 		}
 	}
-	you := h.User(host.CurrentUID(), time.Now())
-	limit, _, _ := strings.Cut(you.LimitedBy, " (")
+	spell := func(seconds float64) string {
+		return source.FormatDuration(time.Duration(seconds * float64(time.Second)))
+	}
+	limit, _, _ := strings.Cut(schema.Value(h.LimitedBy), " (")
 	add(h.Devices != nil, "devices", "%s", strings.Join(h.Devices, ","))
 	add(h.Reserve > 0, "reserve", "%d", h.Reserve)
-	add(you.MaxGPUs >= 0, "your GPUs", "%s; you hold %d", limit, held)
-	add(h.MaxGPUsPerJob >= 0, "max_gpus_per_job", "%d", h.MaxGPUsPerJob)
-	add(h.MaxTimeout > 0, "max_timeout", "%s", source.FormatDuration(h.MaxTimeout))
-	add(h.Others == gpu.OthersAvoid, "others", "%s", h.Others)
+	add(h.MaxGPUs != nil, "your GPUs", "%s; you hold %d", limit, h.Held)
+	add(h.MaxGPUsPerJob != nil, "max_gpus_per_job", "%d", schema.Value(h.MaxGPUsPerJob))
+	add(h.MaxTimeout != nil, "max_timeout", "%s", spell(schema.Value(h.MaxTimeout)))
+	add(h.Others == string(gpu.OthersAvoid), "others", "%s", h.Others)
 	for _, hours := range h.Hours {
-		add(true, "hours", "%s", hoursWords(&hours))
+		add(true, "hours", "%s", hours)
 	}
-	add(true, "schedule", "%s; your priority is %d", h.Schedule, you.Priority)
-	add(true, "courtesy", "%s", source.FormatDuration(h.Courtesy))
-	add(true, "patience", "%s, then gather for %s", source.FormatDuration(h.Patience), source.FormatDuration(h.Gather))
+	add(true, "schedule", "%s; your priority is %d", h.Schedule, h.Priority)
+	add(true, "courtesy", "%s", spell(h.Courtesy))
+	add(true, "patience", "%s, then gather for %s", spell(h.Patience), spell(h.Gather))
 	return rows
 }

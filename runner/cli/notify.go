@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"al.essio.dev/pkg/shellescape"
@@ -17,7 +16,6 @@ import (
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
-	"gpurun/state/redact"
 )
 
 type notifyCmd struct {
@@ -100,31 +98,14 @@ func notifyRun(files []string) notify.Run {
 	return r
 }
 
-// notifier sends notifications about the run, with the secrets of its jobs masked.
-type notifier struct {
-	*notify.Sink
-	hide atomic.Pointer[func(string) string]
-}
-
 // openNotifier starts sending notifications, if any are configured.
-func (a *app) openNotifier(b *jobspec.Batch, say func(string)) *notifier {
-	n := &notifier{}
-	n.Sink = notify.New(notify.Config{
+func (a *app) openNotifier(b *jobspec.Batch, say func(string)) *notify.Sink {
+	n := notify.New(notify.Config{
 		Targets: b.Targets(b.Settings.Notify), Run: notifyRun(names(len(b.Files), func(i int) string { return b.Files[i].Path })),
-		Hide: func(s string) string { return (*n.hide.Load())(s) }, Say: say, Go: a.Go,
+		Secrets: batches.SecretsOf, Say: say, Go: a.Go,
 	})
 	n.Continue(b)
 	return n
-}
-
-// Continue adds the secrets and notification targets of reloaded job files.
-func (n *notifier) Continue(b *jobspec.Batch) {
-	n.Sink.Continue(b)
-	if len(b.Targets(n.Targets)) == 0 {
-		b = nil
-	}
-	hide := redact.Hiding(batches.SecretsOf(b))
-	n.hide.Store(&hide)
 }
 
 // closeAndNotify closes the run, and then waits a while for the last notifications.

@@ -6,16 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"gpurun/jobspec"
-	"gpurun/state/schema"
 )
 
 // webhook starts a server that answers POST /STATUS/… with that status and never answers /hang/….
@@ -49,27 +44,4 @@ func webhook(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 	ts.Defer(func() { close(stop); s.Close() })
 	ts.Setenv("HOOK", s.URL)
-}
-
-func TestNotificationsMaskSecretsOfReloadedJobs(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "jobs.yaml")
-	batch := func(keys string) *jobspec.Batch {
-		text := "settings: {notify: {command: cat}}\njobs: [{name: 'a{api_key}', matrix: {api_key: [" + keys + "]}, run: x}]\n"
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		b, err := jobspec.Load([]string{path}, jobspec.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	n := newApp().openNotifier(batch("k3yk3yk3y"), func(string) {})
-	defer n.End(&schema.Status{Live: &schema.Live{}}, "done")
-	if c, ok := any(n).(interface{ Continue(*jobspec.Batch) }); ok {
-		c.Continue(batch("k3yk3yk3y, 0therk3y"))
-	}
-	if got := n.Hide("say k3yk3yk3y and 0therk3y"); got != "say *** and ***" {
-		t.Errorf("got %q", got)
-	}
 }

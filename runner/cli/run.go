@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gpurun/jobspec"
+	"gpurun/runner/notify"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/runner/uniid"
@@ -85,7 +86,7 @@ type shownRun struct {
 	cmd      *runCmd
 	head     *headline
 	view     *terminal.View // nil before the jobs start
-	notifier *notifier      // nil before the jobs start
+	notifier *notify.Sink   // nil before the jobs start
 }
 
 // printOpening prints what the user must know before the jobs start.

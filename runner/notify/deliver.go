@@ -29,8 +29,8 @@ func (s *Sink) deliver(t *target, n schema.Notification) {
 
 // try sends an order, retrying if that may help, and returns the outcome of the last try.
 func try(ctx context.Context, send func(context.Context, *order) outcome, o *order) (how outcome) {
-	for n := range tries {
-		if how = send(ctx, o); how.ok() || !how.passes() || n == len(pauses) {
+	for n := 0; ; n++ {
+		if how = send(ctx, o); !how.passes() || n == len(pauses) {
 			return how
 		}
 		select {
@@ -39,7 +39,6 @@ func try(ctx context.Context, send func(context.Context, *order) outcome, o *ord
 			return how
 		}
 	}
-	return how
 }
 
 // problem reports that a target gets no notifications, once for each reason.

@@ -16,26 +16,25 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
-// Limits on the attempts to send a message, and on the wait at a Sink's end.
 const (
-	gather   = time.Minute // events within this time share a message
-	tries    = 3
-	closeFor = 15 * time.Second
+	gather   = time.Minute      // events within this time share a message
+	closeFor = 15 * time.Second // how long Close waits for messages to be sent
 )
 
-// pauses are the pauses before each retry.
-var pauses = [tries - 1]time.Duration{2 * time.Second, 8 * time.Second}
+// pauses are the pauses before each retry of a message.
+var pauses = []time.Duration{2 * time.Second, 8 * time.Second}
 
 // Config configures a Sink.
 type Config struct {
 	Targets []jobspec.Notify // targets when the run begins
 	Run     Run
-	Hide    func(string) string // removes jobs' secrets from messages
-	Say     func(text string)   // reports undelivered messages to the user during the run
-	Go      func(func())        // starts a goroutine and handles its panics
+	Secrets func(*jobspec.Batch) []string // secrets of the jobs, which messages leave out
+	Say     func(text string)             // reports undelivered messages to the user during the run
+	Go      func(func())                  // starts a goroutine and handles its panics
 }
 
 // A Sink follows a run and sends notifications about it.
@@ -96,7 +95,8 @@ func (s *Sink) join(more []jobspec.Notify) {
 	}
 }
 
-// Continue switches to the targets of a reloaded batch. Those in the settings do not change.
+// Continue switches to the targets and secrets of a batch. Later calls do not change the targets in
+// the settings.
 func (s *Sink) Continue(b *jobspec.Batch) { s.note(func() { s.batch = b }) }
 
 // Fact records a fact that may be worth a notification.
@@ -122,7 +122,7 @@ func (s *Sink) note(what func()) {
 // run sends notifications until the run is over.
 func (s *Sink) run() {
 	defer close(s.done)
-	d := collector{hide: s.Hide}
+	var d collector
 	var last *schema.Status
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -137,6 +137,9 @@ func (s *Sink) run() {
 		if batch != d.batch {
 			d.batch = batch
 			s.join(batch.Targets(s.all)[len(s.all):])
+			if len(s.targets) > 0 {
+				d.hide = redact.Hiding(s.Secrets(batch))
+			}
 		}
 		now := time.Now()
 		s.hold(d.collect(facts, snap), now)

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,10 @@ type trial struct {
 
 func newTrial(t *testing.T, answer func(try int) outcome, targets ...jobspec.Notify) *trial {
 	tr := &trial{t: t, snap: schema.Status{Counts: map[state.Phase]int{state.Running: 2}, Live: &schema.Live{}}}
-	tr.Sink = newSink(Config{Targets: targets, Run: Run{File: "f", Host: "h"}, Say: func(s string) { tr.said = append(tr.said, s) }, Go: func(f func()) { go f() }})
+	tr.Sink = newSink(Config{
+		Targets: targets, Run: Run{File: "f", Host: "h"}, Say: func(s string) { tr.said = append(tr.said, s) }, Go: func(f func()) { go f() },
+		Secrets: func(b *jobspec.Batch) []string { return slices.Collect(maps.Values(b.Params)) },
+	})
 	began, n := time.Now(), 0
 	tr.send = func(ctx context.Context, o *order) outcome {
 		tr.mu.Lock()
@@ -267,6 +271,23 @@ func TestEndWaitsBrieflyForMessages(t *testing.T) {
 		if took := time.Since(began); took != closeFor || err == nil || !strings.Contains(err.Error(), "no response") {
 			t.Errorf("took %s, want %s; got %v, want an error about the lost message", took, closeFor, err)
 		}
+	})
+}
+
+func TestNotificationsMaskSecretsOfReloadedJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrial(t, always(delivered), to("all", "failure"))
+		for _, name := range []string{"k3yk3yk3y", "0therk3y"} {
+			tr.Continue(&jobspec.Batch{Params: map[string]string{"api_key": name}, Jobs: []jobspec.Job{{Spec: &jobspec.Spec{}}}})
+			tr.fails("job of " + name)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		tr.check(
+			"1m0s all: f on h: job of ***: failed, ValueError: bad | 0 of 2 done, 2 running | after 60 s",
+			"2m0s all: f on h: job of ***: failed, ValueError: bad | 0 of 2 done, 2 running | after 2 min",
+		)
+		tr.End(&schema.Status{Live: &schema.Live{}}, "done")
 	})
 }
 

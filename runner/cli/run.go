@@ -121,18 +121,20 @@ func (s *shownRun) observe(r *session.Run) session.Observers {
 	s.OnPanic = s.view.Close
 	s.notifier = s.openNotifier(r.Batch, s.view.Warn)
 	o := session.Observers{View: s.view, Over: func(res *schema.Result, words string) { s.notifier.End(res.Final, words) }}
-	closeIDs, closeGPUs := func() {}, func() {}
-	if u := s.uniIDs(r.Batch); u != nil {
+	// The block dialect keeps uni_id.json files.
+	if slices.ContainsFunc(r.Batch.Files, func(f jobspec.File) bool { return f.UniID != "" }) {
+		u := uniid.New(r.Batch, s.Go)
 		o.Sinks, o.Report = append(o.Sinks, u), u.Report
-		closeIDs = func() {
+		r.OnClose(func() {
 			if err := u.Close(); err != nil {
 				s.Warn(err.Error())
 			}
-		}
+		})
 	}
 	if r.Prober != nil {
 		rec := s.recordGPUs(r)
-		o.Sinks, closeGPUs = append(o.Sinks, rec), rec.Close
+		o.Sinks = append(o.Sinks, rec)
+		r.OnClose(rec.Close)
 	}
 	o.Sinks = append(o.Sinks, s.view, s.notifier)
 	rest := s.streamEvents(r)
@@ -141,15 +143,5 @@ func (s *shownRun) observe(r *session.Run) session.Observers {
 		s.view.Close()
 		s.OnPanic = nil
 	}
-	r.OnClose(func() { closeGPUs(); closeIDs() })
 	return o
-}
-
-// uniIDs returns the sink that maintains the uni_id.json files of the block dialect, or nil if
-// there are none.
-func (s *shownRun) uniIDs(b *jobspec.Batch) *uniid.Sink {
-	if !slices.ContainsFunc(b.Files, func(f jobspec.File) bool { return f.UniID != "" }) {
-		return nil
-	}
-	return uniid.New(b, s.Go)
 }

@@ -89,35 +89,26 @@ func (a *app) print(text string) error {
 	return ignorePipe(err)
 }
 
-// waitingForDriver is printed while the NVIDIA driver starts, which takes seconds if nothing keeps
-// it loaded.
-const waitingForDriver = "waiting for the NVIDIA driver"
-
 // silence is how long a command may print nothing before it appears to hang.
 const silence = 100 * time.Millisecond
 
-// announceWait prints what the command is waiting for, unless done is called soon. On a terminal,
-// done erases the line.
-func (a *app) announceWait(text string) (done func()) {
+// announceDriverWait prints that the command waits for the NVIDIA driver, unless done is called soon.
+// Without a process that keeps it loaded, the driver takes seconds to start. On a terminal, done
+// erases the line. It does nothing if without is set, as with simulated GPUs.
+func (a *app) announceDriverWait(without bool) (done func()) {
+	if without {
+		return func() {}
+	}
 	end, erase := "\n", ""
 	if a.ErrTTY && a.colored() {
 		end, erase = "…", "\r\x1b[K"
 	}
-	stop := unlessStopped(silence, func() { fmt.Fprint(a.Err, "gpurun: "+text+end) })
+	stop := unlessStopped(silence, func() { fmt.Fprint(a.Err, "gpurun: waiting for the NVIDIA driver"+end) })
 	return sync.OnceFunc(func() {
 		if stop() {
 			fmt.Fprint(a.Err, erase)
 		}
 	})
-}
-
-// announceDriverWait is like announceWait, for the driver. It does nothing if without is set, as
-// with simulated GPUs.
-func (a *app) announceDriverWait(without bool) (done func()) {
-	if without {
-		return func() {}
-	}
-	return a.announceWait(waitingForDriver)
 }
 
 // problemsFailure returns the failure that lists all errors in job files. It returns other errors unchanged.

@@ -14,20 +14,12 @@ import (
 	"gpurun/runner/files"
 	"gpurun/runner/report"
 	"gpurun/runner/results"
-	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/host"
 	"gpurun/state/schema"
 )
-
-// recordGPUs returns a recorder of GPU readings for the report. Its failures do not affect the run.
-func (s *shownRun) recordGPUs(r *session.Run) *report.Recorder {
-	return report.NewRecorder(r.State.GPUReadings(), s.Go, func(err error) {
-		r.Log.Warn().Err(err).Msg("cannot save the GPU readings for the report")
-	})
-}
 
 type reportCmd struct {
 	Path   string `arg:"" optional:"" name:"file" help:"Job file (default: the one running in this folder, or the last that ran here)."`

@@ -6,6 +6,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner/notify"
+	"gpurun/runner/report"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/runner/uniid"
@@ -132,7 +133,9 @@ func (s *shownRun) observe(r *session.Run) session.Observers {
 		})
 	}
 	if r.Prober != nil {
-		rec := s.recordGPUs(r)
+		rec := report.NewRecorder(r.State.GPUReadings(), s.Go, func(err error) {
+			r.Log.Warn().Err(err).Msg("cannot save the GPU readings for the report")
+		})
 		o.Sinks = append(o.Sinks, rec)
 		r.OnClose(rec.Close)
 	}

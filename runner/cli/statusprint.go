@@ -128,21 +128,16 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 	}
 }
 
-// sinceText describes when a live run started, or that a run was cut off; "" if neither applies.
+// sinceText describes when a live run started, or that the last run was killed or left jobs running;
+// "" if neither applies. Missing ends alone do not count, because the disk may have been full.
 func (s *shownStatus) sinceText() string {
 	switch {
 	case s.Alive && s.Runner.PID > 0:
 		return fmt.Sprintf("running since %s (process %d)", batches.UntilTime(s.Now, s.Runner.Since), s.Runner.PID)
-	case !s.Alive && !s.LastRun.IsZero() && s.Summary == nil && s.cutOff():
+	case !s.Alive && !s.LastRun.IsZero() && s.Summary == nil && (s.Died || s.jobsRunning()):
 		return fmt.Sprintf("the run of %s was interrupted, last seen at %s", batches.UntilTime(s.Now, s.LastRun), batches.UntilTime(s.Now, s.Changed))
 	}
 	return ""
-}
-
-// cutOff reports whether the last run was killed or left jobs running. Missing ends alone do not
-// count, because the disk may have been full.
-func (s *shownStatus) cutOff() bool {
-	return s.Died || s.jobsRunning()
 }
 
 // jobsRunning reports whether jobs of the ended run are still running or queued.

@@ -39,7 +39,11 @@ func (c *stopCmd) Run(a *app) error {
 	case given > 1:
 		return &batches.Failure{Code: batches.ExitUsage, Text: "JOB, --gpu, --drain and --exec do not work together: pass only one"}
 	case c.Exec != "":
-		return a.stopExec(c.Exec)
+		if session.StopExec(c.Exec) == 0 { // none runs or waits for GPUs
+			return &batches.Failure{Code: batches.ExitUsage, Text: "you have no gpurun exec command named " + c.Exec, Hint: "gpurun gpus and gpurun queue show their names"}
+		}
+		fmt.Fprintln(a.out, "stopped exec "+c.Exec)
+		return nil
 	case c.Drain:
 		req, said = control.Request{Op: control.OpDrain}, "no more jobs start"
 	case c.GPU != nil:
@@ -48,15 +52,6 @@ func (c *stopCmd) Run(a *app) error {
 		said = "cancelled"
 	}
 	return a.request(&c.batchFlag, req, said, func(ref *batches.Ref) error { return c.stopOrphans(a, ref) })
-}
-
-// stopExec stops this user's exec commands of that name, whether they run or wait for GPUs.
-func (a *app) stopExec(name string) error {
-	if session.StopExec(name) == 0 {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "you have no gpurun exec command named " + name, Hint: "gpurun gpus and gpurun queue show their names"}
-	}
-	fmt.Fprintln(a.out, "stopped exec "+name)
-	return nil
 }
 
 // request sends a request to the run of the selected batch and prints the outcome. Without a run,

@@ -94,14 +94,10 @@ func (c *waitCmd) remaining(a *app, ref *batches.Ref) (string, error) {
 		return "", batches.Exit(s.Exit())
 	}
 	if away := ref.Settle().Away; left != "" && len(away) > 0 {
-		return "", remoteFailure(ref, slices.Sorted(maps.Values(away))[0])
+		where := slices.Sorted(maps.Values(away))[0]
+		return "", &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s: its run has ended, but its jobs may still be running on %s, and gpurun cannot check from here", ref.Name(), where), Hint: "run this command on " + where}
 	}
 	return left, err
-}
-
-// remoteFailure explains why this host cannot wait for jobs of another host's run.
-func remoteFailure(ref *batches.Ref, where string) error {
-	return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s: its run has ended, but its jobs may still be running on %s, and gpurun cannot check from here", ref.Name(), where), Hint: "run this command on " + where}
 }
 
 // remainingLive asks the run for the state of the jobs. If the run does not answer, wait asks again

@@ -83,7 +83,11 @@ func submit(ctx context.Context, u *url.URL, n *schema.Notification) error {
 	}
 	query, _ := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B")) // as in me+gpu@example.org
 	to := addresses(query.Get("to"))
-	from := cmp.Or(strings.Join(addresses(query.Get("from")), ","), sender(u.User.Username()), to[0])
+	user := u.User.Username()
+	if !strings.Contains(user, "@") {
+		user = "" // not an address
+	}
+	from := cmp.Or(strings.Join(addresses(query.Get("from")), ","), user, to[0])
 	if err := c.Mail(from); err != nil {
 		return err
 	}
@@ -116,14 +120,6 @@ func addresses(list string) []string {
 		}
 	}
 	return all
-}
-
-// sender returns the address of the user who logs in; "" if unknown.
-func sender(user string) string {
-	if strings.Contains(user, "@") {
-		return user
-	}
-	return ""
 }
 
 func letter(from string, to []string, n *schema.Notification) []byte {

@@ -24,7 +24,6 @@ func (checkCmd) Help() string {
 		"gpurun check --json jobs/*.yaml")
 }
 
-// Run reads the files and reports their errors.
 func (c *checkCmd) Run(a *app) error {
 	batch, err := a.load(&c.batchFlags)
 	if err != nil {

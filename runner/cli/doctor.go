@@ -78,7 +78,6 @@ var (
 	}
 )
 
-// Run performs all checks.
 func (c *doctorCmd) Run(a *app) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()

@@ -27,7 +27,6 @@ func (eventsCmd) Help() string {
 		"gpurun events -f --after 120 jobs.yaml")
 }
 
-// Run prints the events of a ledger.
 func (c *eventsCmd) Run(a *app) error {
 	refs, err := a.Find(cmp.Or(c.Path, c.File), "gpurun events ")
 	if err != nil {

@@ -46,7 +46,6 @@ func afterDashes(argv []string) []string {
 	return argv
 }
 
-// Run waits for GPUs and runs the command on them.
 func (c *execCmd) Run(a *app) error {
 	argv := afterDashes(c.Command)
 	if len(argv) == 0 {

@@ -96,7 +96,6 @@ func (n *needFlags) view(a *app, p probe.Prober, sim bool) (*hostView, error) {
 	return v, err
 }
 
-// Run shows the GPUs once, or until Ctrl-C.
 func (c *gpusCmd) Run(a *app) error {
 	if c.Engine != "" && c.Engine != "local" {
 		return c.nodes(a)

@@ -29,7 +29,6 @@ func (historyCmd) Help() string {
 		"gpurun history 'train-*'")
 }
 
-// Run prints the history of a batch.
 func (c *historyCmd) Run(a *app) error {
 	var since time.Time
 	if c.Since != nil {

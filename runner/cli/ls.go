@@ -26,7 +26,6 @@ func (lsCmd) Help() string {
 		"gpurun ls --json | jq -r '.batches[] | select(.run.alive) | .files[0].path'")
 }
 
-// Run prints a line for each batch.
 func (c *lsCmd) Run(a *app) error {
 	doc := schema.Batches{Head: schema.At(time.Now()), Batches: []schema.BatchRow{}}
 	cells := [][]string{{"FILE", "RUN", "STATE"}}

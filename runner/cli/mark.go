@@ -19,7 +19,6 @@ func (forgetCmd) Help() string {
 		"gpurun forget --file jobs.yaml '*-s42'")
 }
 
-// Run marks jobs as not done.
 func (c *forgetCmd) Run(a *app) error {
 	return a.marks(&c.batchFlag, control.Request{Op: control.OpForget, Jobs: c.Jobs}, "will run again")
 }
@@ -38,7 +37,6 @@ func (doneCmd) Help() string {
 		"gpurun done --from old.yaml --file new.yaml")
 }
 
-// Run marks jobs as done.
 func (c *doneCmd) Run(a *app) error {
 	switch {
 	case c.From != "" && c.WithoutOutputs:

@@ -31,7 +31,6 @@ func (mcpCmd) Help() string {
 		"gpurun mcp --root ~/lab --root /data --allow control,run")
 }
 
-// Run serves one client.
 func (c *mcpCmd) Run(a *app) error {
 	roots, err := c.roots()
 	if err != nil {

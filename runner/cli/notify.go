@@ -29,7 +29,6 @@ func (notifyCmd) Help() string {
 		"gpurun notify --test")
 }
 
-// Run lists or tests the notification targets.
 func (c *notifyCmd) Run(a *app) error {
 	targets, from, err := a.notified(c.Files)
 	if err != nil {

@@ -52,7 +52,6 @@ type planning struct {
 
 func (p *planning) runs(id int) bool { return p.Verdicts[id].Run }
 
-// Run prints what a run would do now.
 func (c *planCmd) Run(a *app) error {
 	batch, err := a.load(&c.batchFlags)
 	if err != nil {

@@ -38,7 +38,6 @@ func (reportCmd) Help() string {
 		"gpurun report --json | jq '.failures[] | {count, cause}'")
 }
 
-// Run writes the report of one batch.
 func (c *reportCmd) Run(a *app) error {
 	refs, err := a.Find(cmp.Or(c.Path, c.File), "gpurun report ")
 	if err != nil {

@@ -20,7 +20,6 @@ func (pauseCmd) Help() string {
 		"gpurun resume")
 }
 
-// Run pauses jobs or the whole run.
 func (c *pauseCmd) Run(a *app) error {
 	return a.steer(&c.batchFlag, control.Request{Op: control.OpPause, Jobs: c.Jobs}, "paused", "paused")
 }
@@ -36,7 +35,6 @@ func (resumeCmd) Help() string {
 		"gpurun resume 'train-*-s42'")
 }
 
-// Run resumes jobs or the whole run.
 func (c *resumeCmd) Run(a *app) error {
 	return a.steer(&c.batchFlag, control.Request{Op: control.OpResume, Jobs: c.Jobs}, "resumed", "resumed")
 }
@@ -52,7 +50,6 @@ func (retryCmd) Help() string {
 		"gpurun retry '*'               # all that failed")
 }
 
-// Run restarts failed jobs.
 func (c *retryCmd) Run(a *app) error {
 	return a.steer(&c.batchFlag, control.Request{Op: control.OpRetry, Jobs: c.Jobs}, "starting again", "retried")
 }
@@ -70,7 +67,6 @@ func (setCmd) Help() string {
 		"gpurun set --job 'train-*' gpu_memory=30GiB priority=first")
 }
 
-// Run changes settings of a run.
 func (c *setCmd) Run(a *app) error {
 	req := control.Request{Op: control.OpSet, Jobs: c.Job, Set: map[string]string{}}
 	for _, v := range c.Values {
@@ -100,7 +96,6 @@ func (reloadCmd) Help() string {
 		"gpurun reload --file jobs.yaml")
 }
 
-// Run makes a run reload its files.
 func (c *reloadCmd) Run(a *app) error {
 	return a.steer(&c.batchFlag, control.Request{Op: control.OpReload}, "", "reread")
 }

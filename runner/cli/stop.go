@@ -26,7 +26,6 @@ func (stopCmd) Help() string {
 		"gpurun stop --drain            # start no more jobs")
 }
 
-// Run sends the run a stop request.
 func (c *stopCmd) Run(a *app) error {
 	given := 0
 	for _, is := range []bool{len(c.Jobs) > 0, c.GPU != nil, c.Drain, c.Exec != ""} {

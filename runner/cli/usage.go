@@ -33,7 +33,6 @@ func (usageCmd) Help() string {
 		"gpurun usage --month --json")
 }
 
-// Run prints the GPU hours by user and batch.
 func (c *usageCmd) Run(a *app) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()

@@ -22,7 +22,6 @@ func (whyCmd) Help() string {
 		"gpurun why 'train-*' --file jobs.yaml")
 }
 
-// Run explains jobs.
 func (c *whyCmd) Run(a *app) error {
 	refs, err := a.FindJobs(c.File, c.Jobs, "")
 	if err != nil {

@@ -138,19 +138,18 @@ func (l jobLog) title(all []jobLog, ref *batches.Ref) string {
 func newestLogs(ref *batches.Ref, first bool) []jobLog {
 	var logs []jobLog
 	present := ref.Present()
-	add := func(r *state.Record) {
-		logs = append(logs, jobLog{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), false, r.Ledger, nil})
+	add := func(r *state.Record, open bool) {
+		logs = append(logs, jobLog{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), open, r.Ledger, nil})
 	}
 	marked, paths, shared := map[string]bool{}, map[string]int{}, false
 	for r := range ref.History.Records() {
 		if r.By != "" && r.Log == "" {
 			marked[r.Key] = true
 		}
-		add(r)
+		add(r, false)
 	}
-	for _, at := range ref.History.Open {
-		s := at.Start
-		logs = append(logs, jobLog{cmp.Or(present(at.Ledger, s.Key), s.Job), s.Job, s.UniID, s.Log, s.LogFrom, s.Attempt, s.Time, false, true, at.Ledger, nil})
+	for id, at := range ref.History.Open {
+		add(state.NewRecord(at.Ledger, 0, state.Fact{UniID: id}, at), true)
 	}
 	for _, l := range logs {
 		paths[l.path]++
@@ -160,7 +159,7 @@ func newestLogs(ref *batches.Ref, first bool) []jobLog {
 		past := ref.RunLog()
 		for _, x := range past.Attempts {
 			if marked[x.Key] { // the record is that of gpurun done, which has no log
-				add(&x.Record)
+				add(&x.Record, false)
 				logs[len(logs)-1].failed = false
 			}
 		}

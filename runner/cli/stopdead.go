@@ -48,7 +48,7 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	defer a.CloseEngine(engine, kind)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	last := &orphanEnds{left: map[string]bool{}, began: map[string]bool{}, all: cancel, drain: c.Drain}
+	last := &orphanEnds{left: map[string]bool{}, ended: map[string]bool{}, all: cancel, drain: c.Drain}
 	for _, i := range chosen {
 		last.left[open[i].Start.UniID] = true
 	}
@@ -61,19 +61,19 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	if res.StateErr != nil {
 		return batches.StateFailure(res.StateErr)
 	}
-	for _, left := range []bool{false, true} {
+	words := map[bool]string{true: "stopped", false: "not stopped"}
+	if c.Drain {
+		words = map[bool]string{true: "withdrawn", false: "running"}
+	}
+	for _, ended := range []bool{true, false} {
 		var jobs []string
 		for _, i := range chosen {
-			if uni := open[i].Start.UniID; (last.left[uni] || last.began[uni]) == left {
+			if last.ended[open[i].Start.UniID] == ended {
 				jobs = append(jobs, open[i].Start.Job)
 			}
 		}
 		if len(jobs) > 0 {
-			words := map[bool]string{false: "stopped", true: "not stopped"}
-			if c.Drain {
-				words = map[bool]string{false: "withdrawn", true: "running"}
-			}
-			fmt.Fprintln(a.out, ref.Name()+": "+changedLine(jobs, words[left]))
+			fmt.Fprintln(a.out, ref.Name()+": "+changedLine(jobs, words[ended]))
 		}
 	}
 	return silentFailure(ref, last.silent, "once their keeper responds, run gpurun stop again")
@@ -106,23 +106,21 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 // orphanEnds releases the adopted jobs once the ones to stop have ended, or waiting for them is
 // pointless.
 type orphanEnds struct {
-	left   map[string]bool // by uni_id
-	began  map[string]bool // with --drain: they are not to be stopped any more
-	drain  bool
+	left   map[string]bool // by uni_id: to wait for
+	ended  map[string]bool // by uni_id
+	drain  bool            // do not wait for jobs that begin
 	all    func()
 	silent []string // keepers that do not answer; stop does not wait for them
 }
 
 // Fact records an end, or a start.
 func (l *orphanEnds) Fact(_ int, f state.Fact) {
-	began := l.drain && f.Kind == state.KindRunning && l.left[f.UniID]
-	if f.Kind != state.KindEnd && !began {
+	ended := f.Kind == state.KindEnd
+	if !l.left[f.UniID] || !ended && !(l.drain && f.Kind == state.KindRunning) {
 		return
 	}
-	if delete(l.left, f.UniID); began {
-		l.began[f.UniID] = true
-	}
-	if len(l.left) == 0 {
+	l.ended[f.UniID] = ended
+	if delete(l.left, f.UniID); len(l.left) == 0 {
 		l.all()
 	}
 }

@@ -48,10 +48,7 @@ func (c *usageCmd) Run(a *app) error {
 		return err
 	}
 	for _, b := range disk.Batches(".", a.StateDir) {
-		if h := hoursOf(disk.Folder(b.File, a.StateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
-			h.File = batches.Shown(b.File)
-			rep.Batches = append(rep.Batches, h)
-		}
+		c.addBatch(rep, batches.Shown(b.File), disk.Folder(b.File, a.StateDir))
 	}
 	if c.JSON {
 		return writeJSON(a.out, rep)
@@ -133,8 +130,9 @@ func addUp(r *schema.Usage, records []claim.Usage, days int) {
 	slices.SortFunc(r.Users, func(a, b schema.UserHours) int { return cmp.Or(cmp.Compare(b.Time, a.Time), a.UID-b.UID) })
 }
 
-// hoursOf adds up the GPU hours of a batch's attempts that ended since some time.
-func hoursOf(dir string, since time.Time, sim bool) (h schema.BatchHours) {
+// addBatch adds the GPU hours of a batch's attempts that ended in the time of the report.
+func (c *usageCmd) addBatch(rep *schema.Usage, file, dir string) {
+	h, sim := schema.BatchHours{File: file}, c.Sim != ""
 	starts, held := map[string]state.Fact{}, state.GPUTime{}
 	disk.FromStart(dir).Next(func(_ int64, f state.Fact) {
 		switch f.Kind {
@@ -145,14 +143,15 @@ func hoursOf(dir string, since time.Time, sim bool) (h schema.BatchHours) {
 		case state.KindEnd:
 			start, known := starts[f.UniID]
 			delete(starts, f.UniID)
-			if known && f.Time.After(since) && len(start.GPUUUIDs)+len(f.GPUs) > 0 {
+			if known && f.Time.After(rep.Since) && len(start.GPUUUIDs)+len(f.GPUs) > 0 {
 				h.Attempts++
 				held.AddAttempt(&start, &f)
 			}
 		}
 	})
-	h.Time = held.Since(since).Seconds()
-	return h
+	if h.Time = held.Since(rep.Since).Seconds(); h.Attempts > 0 {
+		rep.Batches = append(rep.Batches, h)
+	}
 }
 
 // printUsage prints the tables.

@@ -110,10 +110,7 @@ func (s *webSource) Usage(ctx context.Context, days int) (*schema.Usage, error) 
 	}
 	for _, b := range s.Batches() {
 		m := b.(*webBatch)
-		if h := hoursOf(disk.Folder(m.File, m.StateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
-			h.File = m.File
-			rep.Batches = append(rep.Batches, h)
-		}
+		c.addBatch(rep, m.File, disk.Folder(m.File, m.StateDir))
 	}
 	return rep, nil
 }

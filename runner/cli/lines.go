@@ -107,36 +107,6 @@ func (b *batchFlags) listed() ([]string, error) {
 
 const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-// lists returns which files are lists of commands, and how to read them: according to the command
-// line or else their last run.
-func (a *app) lists(b *batchFlags, paths []string) (map[string]jobspec.Lines, error) {
-	all := map[string]jobspec.Lines{}
-	named := len(b.List.Lines) > 0 || b.Format == "lines"
-	for _, path := range paths {
-		kept, ok := a.Lines(path)
-		if !ok {
-			kept.Names = map[string]string{}
-		}
-		if named {
-			all[path] = b.List.given(jobspec.Lines{Names: kept.Names})
-		} else if ok && b.Format == "" {
-			all[path] = b.List.given(kept)
-		}
-	}
-	if flag, key := b.List.first(); flag != "" && len(all) == 0 {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: flag + " works only with --lines", Hint: "in a job file, write " + key + ":"}
-	}
-	if slices.Contains(b.List.Lines, stdin) {
-		if err := a.readInput(); err != nil {
-			return nil, err
-		}
-		l := all[b.List.Name]
-		l.Input = a.input
-		all[b.List.Name] = l
-	}
-	return all, nil
-}
-
 // readInput reads the list from standard input, once. A reload gets the same list.
 func (a *app) readInput() error {
 	if a.input != nil {

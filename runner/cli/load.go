@@ -1,17 +1,44 @@
 package cli
 
 import (
+	"slices"
+
 	"gpurun/jobspec"
 	"gpurun/runner/batches"
 	"gpurun/state"
 )
 
-// flagged returns the options for reading job files, from the command line and the machine.
-func (a *app) flagged(b *batchFlags, paths []string) (o jobspec.Options, err error) {
-	o = a.Options(paths)
+// flagged returns the options for reading job files, from the command line and the machine. Lists of
+// commands are read according to the command line or else their last run.
+func (a *app) flagged(b *batchFlags, paths []string) (jobspec.Options, error) {
+	o := a.Options(paths)
 	o.Command, o.Format, o.Config, o.Params, o.Flags = a.command, b.Format, b.Config, b.Param, a.settings
-	o.Lines, err = a.lists(b, paths)
-	return o, err
+	for _, path := range paths {
+		kept, ok := o.Lines[path]
+		switch {
+		case len(b.List.Lines) > 0 || b.Format == "lines":
+			if !ok {
+				kept.Names = map[string]string{}
+			}
+			o.Lines[path] = b.List.given(jobspec.Lines{Names: kept.Names})
+		case b.Format != "":
+			delete(o.Lines, path)
+		case ok:
+			o.Lines[path] = b.List.given(kept)
+		}
+	}
+	if flag, key := b.List.first(); flag != "" && len(o.Lines) == 0 {
+		return o, &batches.Failure{Code: batches.ExitUsage, Text: flag + " works only with --lines", Hint: "in a job file, write " + key + ":"}
+	}
+	if slices.Contains(b.List.Lines, stdin) {
+		if err := a.readInput(); err != nil {
+			return o, err
+		}
+		l := o.Lines[b.List.Name]
+		l.Input = a.input
+		o.Lines[b.List.Name] = l
+	}
+	return o, nil
 }
 
 // load reads the job files on the command line. All their problems are in one failure.

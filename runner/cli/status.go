@@ -52,13 +52,14 @@ func (c *statusCmd) Run(a *app) error {
 			return err
 		}
 	}
-	if c.JSON {
-		return c.json(a, refs[0])
-	}
 	var last shownStatus
 	for i, ref := range refs {
 		if err := ref.Read(); err != nil {
 			return err
+		}
+		if c.JSON { // programs should not have to handle several batches, so Find returned one
+			st := ref.Status()
+			return writeJSON(a.out, redact.Document(st, redact.Hiding(batches.SecretsOf(ref.Batch))))
 		}
 		last = shownStatus{ref.Progress(), c.Verbose, c.All}
 		if i > 0 {
@@ -74,15 +75,6 @@ func (c *statusCmd) Run(a *app) error {
 		return batches.Exit(last.Exit())
 	}
 	return nil
-}
-
-// json prints one batch for programs, which should not have to handle several.
-func (c *statusCmd) json(a *app, ref *batches.Ref) error {
-	if err := ref.Read(); err != nil {
-		return err
-	}
-	st := ref.Status()
-	return writeJSON(a.out, redact.Document(st, redact.Hiding(batches.SecretsOf(ref.Batch))))
 }
 
 // A runFlag selects the run whose -p values are shown.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -53,10 +54,7 @@ func (c *versionCmd) Run(a *app) error {
 	if c.JSON {
 		return writeJSON(a.out, v)
 	}
-	nvml := schema.Value(v.NVML)
-	if nvml == "" {
-		nvml = "NVML not available: " + schema.Value(v.Error)
-	}
+	nvml := cmp.Or(schema.Value(v.NVML), "NVML not available: "+schema.Value(v.Error))
 	host := "no host rules (" + session.HostRulesAt.Path + ")"
 	if v.Rules != nil {
 		host = "host rules " + *v.Rules

@@ -1,6 +1,6 @@
 package cli
 
-// Messages apart from a command's own output, all on stderr:
+// Messages apart from a command's own output, all on stderr unless a program reads them as JSON:
 //
 //	gpurun: error: what is wrong, in lower case, without a period
 //	gpurun: warning: what is worth knowing
@@ -15,13 +15,17 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"gpurun/jobspec"
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // report prints err and returns its exit status.
@@ -163,4 +167,40 @@ func mergeWarnings(warnings []jobspec.Problem) (list []jobspec.Problem) {
 		}
 	}
 	return list
+}
+
+// problemDocs converts problems in job files to JSON documents.
+func problemDocs(list []jobspec.Problem) []schema.Problem {
+	docs := make([]schema.Problem, len(list))
+	for i, p := range list {
+		docs[i] = schema.Problem{
+			Code: p.Lint, File: schema.Known(p.File), Line: schema.Known(p.Line), Column: schema.Known(p.Col), Text: p.Text, Hint: schema.Known(p.Hint),
+		}
+		if p.Lint == "" {
+			docs[i].Code = schema.JobFileProblem
+		}
+	}
+	return docs
+}
+
+// problemsDoc returns why a command failed as a JSON document.
+func problemsDoc(err error) schema.Problems {
+	d := schema.Problems{Head: schema.At(time.Now()), Problems: problemDocs(jobspec.Problems(err)), Warnings: []schema.Problem{}, Files: []schema.File{}}
+	if len(d.Problems) > 0 {
+		return d
+	}
+	p := schema.Problem{Code: schema.FailureCode(codeOf(err)), Text: err.Error()}
+	var f *batches.Failure
+	if errors.As(err, &f) {
+		p.Hint = schema.Known(f.Hint)
+	}
+	d.Problems = []schema.Problem{p}
+	return d
+}
+
+// wantsJSON reports whether the command line has --json.
+func wantsJSON(ctx *kong.Context) bool {
+	return slices.ContainsFunc(ctx.Path, func(p *kong.Path) bool {
+		return p.Flag != nil && p.Flag.Name == "json" && ctx.FlagValue(p.Flag) == true
+	})
 }

@@ -3,12 +3,16 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/runner/terminal"
 )
@@ -84,4 +88,21 @@ func escapeUnseen(doc []byte) []byte {
 		}
 	}
 	return out
+}
+
+// stdout is the standard output. Its pipe may be shared, and another process may make it
+// non-blocking at any time. Package os checks that only once, so a full pipe would lose output.
+type stdout struct{}
+
+func (stdout) Write(b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var m int
+		m, err = os.Stdout.Write(b[n:])
+		if n += m; errors.Is(err, unix.EAGAIN) {
+			if _, err = unix.Poll([]unix.PollFd{{Fd: int32(unix.Stdout), Events: unix.POLLOUT}}, -1); errors.Is(err, unix.EINTR) {
+				err = nil
+			}
+		}
+	}
+	return n, err
 }

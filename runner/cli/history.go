@@ -70,10 +70,9 @@ const wideEnough = 200
 // printRun prints a summary of a run.
 func printRun(w io.Writer, r *schema.RunRow, width int) {
 	head := fmt.Sprintf("run %d, %s", r.N, localTime(r.Started))
-	switch {
-	case r.Ended != nil:
+	if r.Ended != nil {
 		head += fmt.Sprintf(" to %s (%s): exit status %d, %s", batches.UntilTime(r.Started, *r.Ended), terminal.Duration(r.Ended.Sub(r.Started)), *r.Exit, r.Why)
-	default:
+	} else {
 		head += fmt.Sprintf(", last seen at %s: %s", batches.UntilTime(r.Started, r.LastSeen), r.Why)
 	}
 	line := func(indent int, text string) {

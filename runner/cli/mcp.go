@@ -151,8 +151,8 @@ func child(ctx context.Context, self string, roots []string, free bool, args []s
 }
 
 // A confined command, which gpurun mcp or gpurun web starts, can access only some folders.
-// host.Confine enforces that when files are opened. Code here and in batches also checks who owns the job files, and the
-// paths that job files name but that gpurun does not open.
+// host.Confine enforces that when files are opened. Code here and in batches also checks who owns the
+// job files, and the paths that job files name but that gpurun does not open.
 
 // confinedTo is the first argument of a confined command. A list of folders follows it.
 const confinedTo = "__confined"

@@ -41,14 +41,12 @@ func (a *app) report(err error) int {
 	switch { // if stderr is closed, the exit status suffices
 	case a.stream != nil:
 		_ = writeLine(a.stream, problemsDoc(err))
-		return code
 	case a.json:
 		_ = writeJSON(a.out, problemsDoc(err))
-		return code
-	}
-	a.say("error", err.Error())
-	var f *batches.Failure
-	if errors.As(err, &f) {
+	default:
+		f := &batches.Failure{}
+		errors.As(err, &f)
+		a.say("error", err.Error())
 		printLines(a.Err, f.Lines)
 		a.Hint(f.Hint)
 	}
@@ -189,12 +187,9 @@ func problemsDoc(err error) schema.Problems {
 	if len(d.Problems) > 0 {
 		return d
 	}
-	p := schema.Problem{Code: schema.FailureCode(codeOf(err)), Text: err.Error()}
-	var f *batches.Failure
-	if errors.As(err, &f) {
-		p.Hint = schema.Known(f.Hint)
-	}
-	d.Problems = []schema.Problem{p}
+	f := &batches.Failure{}
+	errors.As(err, &f)
+	d.Problems = []schema.Problem{{Code: schema.FailureCode(codeOf(err)), Text: err.Error(), Hint: schema.Known(f.Hint)}}
 	return d
 }
 

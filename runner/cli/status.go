@@ -124,10 +124,7 @@ func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
 		default:
 			err = show(rep.Status, "")
 		}
-		if err != nil {
-			return true, nil // the reader has closed the output
-		}
-		return false, nil
+		return err != nil, nil // the reader has closed the output
 	})
 	return ended, err
 }

@@ -102,13 +102,10 @@ func (c *webCmd) Run(a *app) error {
 
 // roots returns the folders in which job files may be started.
 func (c *webCmd) roots() (roots []string, err error) {
-	if c.Control.Right < web.Run {
-		if len(c.Root) > 0 {
-			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root works only with --control=run"}
-		}
-		return nil, nil
-	}
-	if len(c.Root) == 0 {
+	switch starts := c.Control.Right == web.Run; {
+	case !starts && len(c.Root) > 0:
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root works only with --control=run"}
+	case starts && len(c.Root) == 0:
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--control=run needs --root DIR, the folder of the job files that clients may start"}
 	}
 	if roots, err = rootFolders(c.Root); err != nil {

@@ -23,14 +23,9 @@ type Store interface {
 type Recorder struct {
 	store    Store
 	onError  func(error)
-	readings chan reading
+	readings chan *schema.Status
 	done     chan struct{}
 	last     time.Time // when the last reading was taken
-}
-
-type reading struct {
-	at   time.Time
-	gpus []state.Pressure
 }
 
 // interval is the least time between two readings.
@@ -42,7 +37,7 @@ const closeTimeout = time.Second
 // NewRecorder returns a sink, which Close ends. start starts a goroutine and handles its panics.
 // The recorder calls say once, if it cannot write.
 func NewRecorder(store Store, start func(func()), say func(error)) *Recorder {
-	r := &Recorder{store: store, onError: say, readings: make(chan reading, 4), done: make(chan struct{})}
+	r := &Recorder{store: store, onError: say, readings: make(chan *schema.Status, 4), done: make(chan struct{})}
 	start(r.run)
 	return r
 }
@@ -53,7 +48,7 @@ func (r *Recorder) Snapshot(s *schema.Status) {
 		return
 	}
 	select {
-	case r.readings <- reading{s.Now, s.Live.GPUs}:
+	case r.readings <- s:
 		r.last = s.Now
 	default:
 	}
@@ -75,24 +70,18 @@ func (r *Recorder) run() {
 	defer close(r.done)
 	g := r.store.Load()
 	stale := true // the file needs a rewrite; appending the last row is not enough
-	for n := range r.readings {
-		stale = r.add(g, n, stale)
+	for s := range r.readings {
+		done, anew := g.Add(s.Now, s.Live.GPUs)
+		switch {
+		case anew, stale && done != nil:
+			stale = !r.succeeded(r.store.Replace(g.Text(false)))
+		case done != nil:
+			stale = !r.succeeded(r.store.Append(done.Line()))
+		}
 	}
 	if len(g.Rows) > 0 {
 		r.succeeded(r.store.Replace(g.Text(true)))
 	}
-}
-
-// add adds a reading, and reports whether the file needs a rewrite before rows can be appended.
-func (r *Recorder) add(g *state.GPUReadings, n reading, stale bool) bool {
-	done, anew := g.Add(n.at, n.gpus)
-	switch {
-	case anew, stale && done != nil:
-		return !r.succeeded(r.store.Replace(g.Text(false)))
-	case done != nil:
-		return !r.succeeded(r.store.Append(done.Line()))
-	}
-	return stale
 }
 
 // succeeded reports whether a write succeeded, and passes the first error to onError.

@@ -249,15 +249,15 @@ func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 	return kong.New(&root.globalFlags, options...)
 }
 
-// givenSettings returns the settings given on the command line.
-func givenSettings(ctx *kong.Context) map[string]string {
-	given := map[string]string{}
+// given returns the flags of a group that are on the command line.
+func given(ctx *kong.Context, group string) map[string]string {
+	values := map[string]string{}
 	for _, p := range ctx.Path {
-		if f := p.Flag; f != nil && f.Group != nil && f.Group.Key == "settings" {
-			given[f.Name] = fmt.Sprint(ctx.FlagValue(f))
+		if f := p.Flag; f != nil && f.Group != nil && f.Group.Key == group {
+			values[f.Name] = fmt.Sprint(ctx.FlagValue(f))
 		}
 	}
-	return given
+	return values
 }
 
 // asGiven takes an argument unchanged. The library would convert it through JSON, which does not

@@ -63,23 +63,6 @@ func (f *askFlags) given(l jobspec.Lines) jobspec.Lines {
 	return l
 }
 
-// first returns the first given flag that does not apply to a job file, and the key to use instead;
-// "" for none.
-func (f *lineFlags) first() (flag, key string) {
-	for _, x := range []struct {
-		given     bool
-		flag, key string
-	}{
-		{f.GPUs != nil, "--gpus", "gpus"}, {f.GPUMemory != nil, "--gpu-memory", "gpu_memory"}, {f.Timeout != nil, "--timeout", "timeout"},
-		{f.Retry != "", "--retry", "retry"}, {f.Setup != "", "--setup", "setup"}, {f.Name != "", "--name", "name"},
-	} {
-		if x.given {
-			return x.flag, x.key
-		}
-	}
-	return "", ""
-}
-
 // stdin is the FILE argument that means standard input.
 const stdin = "-"
 

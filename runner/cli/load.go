@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"gpurun/jobspec"
 	"gpurun/runner/batches"
@@ -27,8 +29,9 @@ func (a *app) flagged(b *batchFlags, paths []string) (jobspec.Options, error) {
 			o.Lines[path] = b.List.given(kept)
 		}
 	}
-	if flag, key := b.List.first(); flag != "" && len(o.Lines) == 0 {
-		return o, &batches.Failure{Code: batches.ExitUsage, Text: flag + " works only with --lines", Hint: "in a job file, write " + key + ":"}
+	if len(o.Lines) == 0 && len(a.lines) > 0 {
+		flag := slices.Sorted(maps.Keys(a.lines))[0]
+		return o, &batches.Failure{Code: batches.ExitUsage, Text: "--" + flag + " works only with --lines", Hint: "in a job file, write " + strings.ReplaceAll(flag, "-", "_") + ":"}
 	}
 	if slices.Contains(b.List.Lines, stdin) {
 		if err := a.readInput(); err != nil {

@@ -70,6 +70,7 @@ type app struct {
 	global globalFlags
 	*batches.Reader
 	settings map[string]string // settings given as flags, as typed
+	lines    map[string]string // flags given for a list of commands
 	command  string            // "gpurun check" and the like if the command takes job files; "" for run
 	input    []byte            // standard input, once read as a list of commands
 	json     bool              // print errors as JSON
@@ -135,7 +136,7 @@ func (a *app) main(args []string) int {
 		return a.report(err)
 	}
 	a.global, a.StateDir = root.globalFlags, root.StateDir
-	a.settings, a.json = givenSettings(ctx), a.json || wantsJSON(ctx)
+	a.settings, a.lines, a.json = given(ctx, "settings"), given(ctx, "lines"), a.json || wantsJSON(ctx)
 	if cmd := ctx.Selected(); cmd.Name != "run" && slices.ContainsFunc(cmd.Flags, func(f *kong.Flag) bool { return f.Name == "lines" }) {
 		a.command = "gpurun " + cmd.Name
 	}

@@ -12,10 +12,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/alecthomas/kong"
 
 	"gpurun/gpu/probe"
@@ -155,8 +157,10 @@ func misplacedFile(ctx *kong.Context) error {
 				return &batches.Failure{Code: batches.ExitUsage, Text: "--" + p.Flag.Name + " needs a file, but its value is empty", Hint: "without the flag, the command chooses the file"}
 			}
 		case p.Flag != nil && p.Flag.Name == "job", p.Positional != nil && p.Positional.Name == "job":
-			if err := noFiles(ctx.Value(p).Interface().([]string)); err != nil {
-				return err
+			for _, j := range ctx.Value(p).Interface().([]string) {
+				if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && host.Exists(j) {
+					return &batches.Failure{Code: batches.ExitUsage, Text: quoted(j) + " is a file, not a job", Hint: "pass the job file with --file " + shellescape.Quote(j) + " and jobs by name ('*' for all); if the shell expanded a glob, quote it"}
+				}
 			}
 		}
 	}

@@ -2,11 +2,8 @@ package cli
 
 import (
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"al.essio.dev/pkg/shellescape"
 
 	"gpurun/jobspec/source"
 	"gpurun/runner/batches"
@@ -50,16 +47,6 @@ func nearest(word string) string {
 		return w
 	}
 	return source.Closest(word, shownCommands(), func(c string) int { return 1 + min(len(c)/5, 1) })
-}
-
-// noFiles returns a failure if a job file is among the jobs.
-func noFiles(jobs []string) error {
-	for _, j := range jobs {
-		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && host.Exists(j) {
-			return &batches.Failure{Code: batches.ExitUsage, Text: quoted(j) + " is a file, not a job", Hint: "pass the job file with --file " + shellescape.Quote(j) + " and jobs by name ('*' for all); if the shell expanded a glob, quote it"}
-		}
-	}
-	return nil
 }
 
 func quoted(s string) string { return "\"" + s + "\"" }

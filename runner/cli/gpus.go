@@ -100,7 +100,7 @@ func (c *gpusCmd) Run(a *app) error {
 	if c.Engine != "" && c.Engine != "local" {
 		return c.nodes(a)
 	}
-	return a.withGPUs(&c.gpuFlags, func(ctx context.Context, p probe.Prober, answered func()) error { return c.show(ctx, a, p, answered) })
+	return a.withGPUs(&c.gpuFlags, c.show)
 }
 
 func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
@@ -248,7 +248,7 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, v *hostView, look func() (s
 
 // withGPUs opens the GPUs for a command that starts no jobs. look calls answered after it has
 // read them.
-func (a *app) withGPUs(f *gpuFlags, look func(ctx context.Context, p probe.Prober, answered func()) error) error {
+func (a *app) withGPUs(f *gpuFlags, look func(ctx context.Context, a *app, p probe.Prober, answered func()) error) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()
 	answered := a.announceDriverWait(f.Sim != "")
@@ -258,5 +258,5 @@ func (a *app) withGPUs(f *gpuFlags, look func(ctx context.Context, p probe.Probe
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	defer p.Close()
-	return look(ctx, p, answered)
+	return look(ctx, a, p, answered)
 }

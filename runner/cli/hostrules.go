@@ -21,14 +21,6 @@ func (a *app) printHostNotes(h session.HostRules) {
 	}
 }
 
-// printRules prints the host rules that apply to this user, if there are any.
-func printRules(w io.Writer, h *schema.HostRules) {
-	if h != nil {
-		fmt.Fprintf(w, "rules of this host (%s):\n", h.File)
-		table(w, hostRows(h))
-	}
-}
-
 // rulesFor returns the host rules that apply to this user, or nil.
 func rulesFor(pool *gpu.Pool) *schema.HostRules {
 	h := pool.Host()
@@ -52,8 +44,12 @@ func rulesFor(pool *gpu.Pool) *schema.HostRules {
 	return r
 }
 
-// hostRows returns rows with the rules for this user, for gpurun gpus.
-func hostRows(h *schema.HostRules) (rows [][]string) {
+// printRules prints the host rules that apply to this user, if there are any.
+func printRules(w io.Writer, h *schema.HostRules) {
+	if h == nil {
+		return
+	}
+	var rows [][]string
 	add := func(given bool, key, format string, args ...any) {
 		if given {
 			rows = append(rows, []string{"  " + key, fmt.Sprintf(format, args...)})
@@ -75,5 +71,6 @@ func hostRows(h *schema.HostRules) (rows [][]string) {
 	add(true, "schedule", "%s; your priority is %d", h.Schedule, h.Priority)
 	add(true, "courtesy", "%s", spell(h.Courtesy))
 	add(true, "patience", "%s, then gather for %s", spell(h.Patience), spell(h.Gather))
-	return rows
+	fmt.Fprintf(w, "rules of this host (%s):\n", h.File)
+	table(w, rows)
 }

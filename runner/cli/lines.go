@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -38,9 +39,7 @@ type askFlags struct {
 // given returns l with the flags applied.
 func (f *lineFlags) given(l jobspec.Lines) jobspec.Lines {
 	l = f.askFlags.given(l)
-	if f.Setup != "" {
-		l.Setup = f.Setup
-	}
+	l.Setup = cmp.Or(f.Setup, l.Setup)
 	return l
 }
 
@@ -57,9 +56,7 @@ func (f *askFlags) given(l jobspec.Lines) jobspec.Lines {
 	if f.Timeout != nil {
 		l.Timeout = source.FormatDuration(time.Duration(*f.Timeout))
 	}
-	if f.Retry != "" {
-		l.Retry = string(f.Retry)
-	}
+	l.Retry = cmp.Or(string(f.Retry), l.Retry)
 	return l
 }
 

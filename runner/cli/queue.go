@@ -31,7 +31,7 @@ func (queueCmd) Help() string {
 }
 
 func (c *queueCmd) Run(a *app) error {
-	return a.withGPUs(&c.gpuFlags, func(ctx context.Context, p probe.Prober, answered func()) error { return c.show(ctx, a, p, answered) })
+	return a.withGPUs(&c.gpuFlags, c.show)
 }
 
 func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {

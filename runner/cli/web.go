@@ -77,8 +77,8 @@ func (c *webCmd) Run(a *app) error {
 		Source: src, User: host.UserName(os.Getuid()), Host: disk.Host().Host, Version: programVersion(), Allow: max(web.Read, c.Control.Right), Roots: roots,
 		Limits: web.DefaultLimits, Errors: a.Err, Explain: webFailure,
 	}
-	var files []string
-	if files, err = tokens(&conf); err != nil {
+	files, err := tokens(&conf)
+	if err != nil {
 		return &batches.Failure{Code: batches.ExitState, Text: "cannot store the token: " + err.Error(), Err: err}
 	}
 	l, where, err := c.listen(&conf)

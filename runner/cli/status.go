@@ -33,13 +33,6 @@ func (statusCmd) Help() string {
 		"gpurun status --json jobs.yaml | jq .counts.failed")
 }
 
-// A shownStatus is a status being printed.
-type shownStatus struct {
-	*batches.Progress
-	verbose bool // also print how GPUs are connected
-	all     bool // also print a row for each queued job
-}
-
 // Run prints the status of each live batch of this folder, or of the last one, once or
 // continuously.
 func (c *statusCmd) Run(a *app) error {
@@ -57,7 +50,7 @@ func (c *statusCmd) Run(a *app) error {
 			return err
 		}
 	}
-	var last shownStatus
+	var last *batches.Progress
 	for i, ref := range refs {
 		if err := ref.Read(); err != nil {
 			return err
@@ -66,12 +59,12 @@ func (c *statusCmd) Run(a *app) error {
 			st := ref.Status()
 			return writeJSON(a.out, redact.Document(st, redact.Hiding(batches.SecretsOf(ref.Batch))))
 		}
-		last = shownStatus{ref.Progress(), c.Verbose, c.All}
+		last = ref.Progress()
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}
 		var text strings.Builder
-		last.print(&text, terminal.CurrentSize().Width, time.Now())
+		c.print(&text, last, terminal.CurrentSize().Width, time.Now())
 		if err := a.print(text.String()); err != nil {
 			return err
 		}

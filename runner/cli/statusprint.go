@@ -13,13 +13,13 @@ import (
 	"gpurun/state/schema"
 )
 
-func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
+func (c *statusCmd) print(w io.Writer, s *batches.Progress, width int, now time.Time) {
 	line := func(text string) {
 		printLines(w, terminal.Wrap(terminal.CleanText(text), width, 4))
 	}
 	live := schema.Value(s.Live)
 	line(s.File + ": " + s.Line)
-	if since := s.sinceText(); since != "" {
+	if since := sinceText(s); since != "" {
 		line(since)
 	}
 	if s.Run != nil && s.Run.Snapshot != nil && s.Alive {
@@ -32,7 +32,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	}
 	rows := [][]string{{"  RUNNING", "GPU", "MEMORY", "TIME", "PID", ""}}
 	running := s.In(state.Running)
-	if s.all {
+	if c.All {
 		running = s.In(state.Running, state.Queued)
 	}
 	slices.SortStableFunc(running, func(a, b *schema.Job) int {
@@ -40,7 +40,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	})
 	for _, j := range running {
 		row := cells(j, now)
-		if words := schema.Value(j.Attempt.Closeness).Words(); s.verbose && words != "" {
+		if words := schema.Value(j.Attempt.Closeness).Words(); c.Verbose && words != "" {
 			row[1] += " (" + words + ")"
 		}
 		rows = append(rows, row)
@@ -48,8 +48,8 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	if len(rows) > 1 {
 		table(w, rows)
 	}
-	if !s.all {
-		s.printQueued(w, width)
+	if !c.All {
+		printQueued(w, s, width)
 	}
 	retries := terminal.Retries(s.Status)
 	for _, j := range retries[:min(len(retries), maxRetries)] {
@@ -79,7 +79,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	}
 	printQueues(w, live.Queues)
 	if s.Summary != nil {
-		s.printLists(w, width)
+		printLists(w, s, width)
 		if len(s.Earlier) > 0 {
 			printLines(w, terminal.Names(fmt.Sprintf("%d failed before the last run", len(s.Earlier)), s.Earlier, width, linesOfNames))
 		}
@@ -92,8 +92,8 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	for _, f := range s.Failures {
 		printLines(w, terminal.FailureLines(f, width))
 	}
-	s.printLists(w, width)
-	if rest := s.rest(); rest != "" {
+	printLists(w, s, width)
+	if rest := restLine(s); rest != "" {
 		fmt.Fprintln(w, rest)
 	}
 }
@@ -102,7 +102,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 const maxRetries = 20
 
 // printQueued lists the jobs in a cluster's queue by the reason for their wait.
-func (s *shownStatus) printQueued(w io.Writer, width int) {
+func printQueued(w io.Writer, s *batches.Progress, width int) {
 	var heads []string
 	jobs, first := map[string][]string{}, map[string]*time.Time{}
 	for _, j := range s.In(state.Queued) {
@@ -130,18 +130,18 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 
 // sinceText describes when a live run started, or that the last run was killed or left jobs running;
 // "" if neither applies. Missing ends alone do not count, because the disk may have been full.
-func (s *shownStatus) sinceText() string {
+func sinceText(s *batches.Progress) string {
 	switch {
 	case s.Alive && s.Runner.PID > 0:
 		return fmt.Sprintf("running since %s (process %d)", batches.UntilTime(s.Now, s.Runner.Since), s.Runner.PID)
-	case !s.Alive && !s.LastRun.IsZero() && s.Summary == nil && (s.Died || s.jobsRunning()):
+	case !s.Alive && !s.LastRun.IsZero() && s.Summary == nil && (s.Died || jobsRunning(s)):
 		return fmt.Sprintf("the run of %s was interrupted, last seen at %s", batches.UntilTime(s.Now, s.LastRun), batches.UntilTime(s.Now, s.Changed))
 	}
 	return ""
 }
 
 // jobsRunning reports whether jobs of the ended run are still running or queued.
-func (s *shownStatus) jobsRunning() bool { return len(s.In(state.Running, state.Queued)) > 0 }
+func jobsRunning(s *batches.Progress) bool { return len(s.In(state.Running, state.Queued)) > 0 }
 
 func cells(j *schema.Job, now time.Time) []string {
 	mem, a := "", j.Attempt
@@ -174,7 +174,7 @@ var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Pruned, state.
 const linesOfNames = 2
 
 // printLists lists the jobs that need no explanation.
-func (s *shownStatus) printLists(w io.Writer, width int) {
+func printLists(w io.Writer, s *batches.Progress, width int) {
 	for _, phase := range listed {
 		jobs := s.Lists[phase]
 		if len(jobs) == 0 || s.Alive && phase == state.Pending {
@@ -205,15 +205,15 @@ func times(jobs []*schema.Job) string {
 	return " (" + least + " each)"
 }
 
-// rest returns a line with the command that continues the batch.
-func (s *shownStatus) rest() string {
+// restLine returns a line with the command that continues the batch.
+func restLine(s *batches.Progress) string {
 	if s.Alive || slices.ContainsFunc(s.Warnings, func(p schema.Problem) bool { return p.Code == schema.JobFileProblem }) {
 		return ""
 	}
 	for phase, n := range s.Counts {
 		if n > 0 && (phase.Bad() || !phase.Ended() || phase == state.Interrupted) {
 			rest := "run the rest with: " + s.Command
-			if s.jobsRunning() {
+			if jobsRunning(s) {
 				rest = "the next run reattaches to running jobs\n" + rest
 			}
 			return rest

@@ -98,14 +98,22 @@ func provenance(r *schema.Report, k *Input) {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		j.Config = map[string]string{}
-		if start := k.Starts[ID{j.File, j.Key}]; start != nil {
-			j.Config = configOf(start)
+		start := k.Starts[ID{j.File, j.Key}]
+		if start == nil {
+			continue
+		}
+		j.Inputs = schema.List(start.Inputs)
+		if len(start.Commands) > 0 {
+			j.Commands = start.Commands
+		}
+		for trait, value := range start.Traits {
+			if name, is := strings.CutPrefix(trait, "config "); is {
+				j.Config[name] = value
+				values[[2]string{name, value}]++
+			}
 		}
 		if len(j.Config) > 0 {
 			having++
-		}
-		for name, value := range j.Config {
-			values[[2]string{name, value}]++
 		}
 	}
 	r.Config = map[string]string{}
@@ -115,28 +123,10 @@ func provenance(r *schema.Report, k *Input) {
 		}
 	}
 	for i := range r.Jobs {
-		j := &r.Jobs[i]
 		for name := range r.Config {
-			delete(j.Config, name)
-		}
-		if start := k.Starts[ID{j.File, j.Key}]; start != nil {
-			j.Inputs = schema.List(start.Inputs)
-			if len(start.Commands) > 0 {
-				j.Commands = start.Commands
-			}
+			delete(r.Jobs[i].Config, name)
 		}
 	}
-}
-
-// configOf returns the config values that an attempt started with, by name.
-func configOf(start *state.Fact) map[string]string {
-	found := map[string]string{}
-	for trait, value := range start.Traits {
-		if name, is := strings.CutPrefix(trait, "config "); is {
-			found[name] = value
-		}
-	}
-	return found
 }
 
 // maxTails is how many failure groups show the end of a log.

@@ -16,7 +16,11 @@ const maxText = 4096
 func (s *server) sanitize(v any) any {
 	switch v := v.(type) {
 	case string:
-		return shorten(redact.Text(s.clean(v)))
+		text := redact.Text(s.clean(v))
+		if len(text) > maxText {
+			text = strings.ToValidUTF8(text[:maxText], "") + "…"
+		}
+		return text
 	case []any:
 		for i := range v {
 			v[i] = s.sanitize(v[i])
@@ -28,13 +32,6 @@ func (s *server) sanitize(v any) any {
 		}
 	}
 	return v
-}
-
-func shorten(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
 // A listing selects the rows of a document's main list.

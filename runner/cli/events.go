@@ -80,16 +80,6 @@ func (s *stream) print() (err error) {
 	return err
 }
 
-// eventsOnly reserves standard output for the run's events. Output for users is dropped, except
-// warnings and errors.
-func (c *runCmd) eventsOnly(a *app) error {
-	if c.Detach {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--json prints the events of a run, but -d runs it in the background", Hint: "gpurun events -f prints them"}
-	}
-	a.stream, a.out, a.OutTTY = a.out, io.Discard, false
-	return nil
-}
-
 // streamEvents prints the facts that this run adds to its ledgers until rest is called, which
 // prints the remaining ones.
 func (s *shownRun) streamEvents(r *session.Run) (rest func()) {

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"slices"
 
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 	"gpurun/runner/notify"
 	"gpurun/runner/report"
 	"gpurun/runner/session"
@@ -44,10 +46,11 @@ func (c *runCmd) Run(a *app) error {
 		return err
 	}
 	d := session.Detached()
-	if c.JSON {
-		if err := c.eventsOnly(a); err != nil {
-			return err
-		}
+	if c.JSON && c.Detach {
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--json prints the events of a run, but -d runs it in the background", Hint: "gpurun events -f prints them"}
+	}
+	if c.JSON { // standard output is for the events; output for users is dropped, except warnings and errors
+		a.stream, a.out, a.OutTTY = a.out, io.Discard, false
 	}
 	if c.Detach && d == nil {
 		return a.Detach(slices.Contains(c.List.Lines, stdin), a.out)

@@ -41,7 +41,11 @@ func (c *notifyCmd) Run(a *app) error {
 	if !c.Test {
 		for i, label := range jobspec.Labels(targets) {
 			t := &targets[i]
-			fmt.Fprintf(a.out, "%s: %s\n", terminal.CleanText(label), cmp.Or(strings.Join(t.On, ", "), "only jobs that name this target")+atLeast(t.MinDuration))
+			text := cmp.Or(strings.Join(t.On, ", "), "only jobs that name this target")
+			if t.MinDuration > 0 {
+				text += ", only for runs of at least " + source.FormatDuration(t.MinDuration)
+			}
+			fmt.Fprintf(a.out, "%s: %s\n", terminal.CleanText(label), text)
 		}
 		return nil
 	}
@@ -60,13 +64,6 @@ func (c *notifyCmd) Run(a *app) error {
 		return batches.Exit(batches.ExitFailed)
 	}
 	return nil
-}
-
-func atLeast(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return ", only for runs of at least " + source.FormatDuration(d)
 }
 
 // notified returns the notification targets of a batch, or the user's own if files is empty, and
@@ -95,16 +92,6 @@ func notifyRun(files []string) notify.Run {
 		r.Look = "gpurun status " + shellescape.Quote(abs)
 	}
 	return r
-}
-
-// openNotifier starts sending notifications, if any are configured.
-func (a *app) openNotifier(b *jobspec.Batch, say func(string)) *notify.Sink {
-	n := notify.New(notify.Config{
-		Targets: b.Targets(b.Settings.Notify), Run: notifyRun(names(len(b.Files), func(i int) string { return b.Files[i].Path })),
-		Secrets: batches.SecretsOf, Say: say, Go: a.Go,
-	})
-	n.Continue(b)
-	return n
 }
 
 // closeAndNotify closes the run, and then waits a while for the last notifications.

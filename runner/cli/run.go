@@ -123,7 +123,11 @@ func (s *shownRun) observe(r *session.Run) session.Observers {
 	}
 	s.view = terminal.New(terminal.Config{Screen: s.screen(), Open: open, Go: s.Go})
 	s.OnPanic = s.view.Close
-	s.notifier = s.openNotifier(r.Batch, s.view.Warn)
+	s.notifier = notify.New(notify.Config{
+		Targets: r.Batch.Targets(r.Batch.Settings.Notify), Run: notifyRun(names(len(r.Batch.Files), func(i int) string { return r.Batch.Files[i].Path })),
+		Secrets: batches.SecretsOf, Say: s.view.Warn, Go: s.Go,
+	})
+	s.notifier.Continue(r.Batch)
 	o := session.Observers{View: s.view, Over: func(res *schema.Result, words string) { s.notifier.End(res.Final, words) }}
 	// The block dialect keeps uni_id.json files.
 	if slices.ContainsFunc(r.Batch.Files, func(f jobspec.File) bool { return f.UniID != "" }) {

@@ -158,7 +158,7 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 		if name, _, err = net.SplitHostPort(c.Listen); err != nil {
 			return nil, "", &batches.Failure{Code: batches.ExitUsage, Text: "--listen " + c.Listen + ": write HOST:PORT or unix:PATH", Err: err}
 		}
-		if !loopback(name) {
+		if name != "localhost" && !net.ParseIP(name).IsLoopback() { // other machines can reach it
 			if scheme == "http" && !c.Insecure {
 				return nil, "", &batches.Failure{Code: batches.ExitUsage, Text: "--listen " + c.Listen + ": others could read the traffic, including the token",
 					Hint: "add --tls-cert and --tls-key, forward a port with ssh instead, or add --insecure"}
@@ -171,7 +171,7 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 		return nil, "", &batches.Failure{Code: batches.ExitState, Text: "cannot listen: " + err.Error(), Hint: "choose another address with --listen, e.g. 127.0.0.1:0 for any free port", Err: err}
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	if ip := net.ParseIP(name); name == "" || ip != nil && ip.IsUnspecified() {
+	if name == "" || net.ParseIP(name).IsUnspecified() {
 		name = disk.Host().Host
 	}
 	where = scheme + "://" + net.JoinHostPort(name, port) + "/"
@@ -188,16 +188,10 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}), where, nil
 }
 
-// loopback reports whether only this machine can reach an address.
-func loopback(name string) bool {
-	ip := net.ParseIP(name)
-	return name == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // ownNames returns the names of a server that listens on an address. If it listens on all
 // addresses, these are the names of this machine.
 func ownNames(name string) []string {
-	if ip := net.ParseIP(name); name != "" && (ip == nil || !ip.IsUnspecified()) {
+	if name != "" && !net.ParseIP(name).IsUnspecified() {
 		return []string{strings.ToLower(name)}
 	}
 	full := strings.ToLower(disk.Host().Host)

@@ -59,7 +59,9 @@ func offer[In any](s *server, m *mcp.Server, t tool, answer func() *jsonschema.S
 
 // onFile returns the call of a tool that acts on a job file. It passes the path of the file, or refuses
 // one that the session may not use.
-func onFile[In interface{ path() string }](s *server, call func(ctx context.Context, file string, in In) (any, error)) func(context.Context, In) (any, error) {
+func onFile[In interface{ path() string }](
+	s *server, call func(ctx context.Context, file string, in In) (any, error),
+) func(context.Context, In) (any, error) {
 	return func(ctx context.Context, in In) (any, error) {
 		file, err := s.File(in.path())
 		if err != nil {

@@ -150,10 +150,8 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, since time.Time) error {
 	}
 	now, rows, endings := time.Now(), []schema.AttemptRow{}, []string{}
 	for _, x := range p.Attempts {
-		if c.only(ref) != "" && x.Ledger != 0 {
-			continue
-		}
-		if (meant[x.Job] || meant[present(x.Ledger, x.Key)]) && (x.Open != nil || !x.Time.Before(since)) {
+		ours := c.only(ref) == "" || x.Ledger == 0
+		if ours && (meant[x.Job] || meant[present(x.Ledger, x.Key)]) && (x.Open != nil || !x.Time.Before(since)) {
 			rows = append(rows, p.Attempt(x, now))
 			endings = append(endings, x.Failure().Ending())
 		}
@@ -188,7 +186,8 @@ func queueCells(r *schema.AttemptRow) []string {
 	if r.Submitted == nil {
 		return []string{"", "", ""}
 	}
-	return []string{terminal.CleanText(schema.Value(r.JobID)), terminal.CleanText(schema.Value(r.Host)), localTime(*r.Submitted)}
+	id, node := schema.Value(r.JobID), schema.Value(r.Host)
+	return []string{terminal.CleanText(id), terminal.CleanText(node), localTime(*r.Submitted)}
 }
 
 func attemptCells(r *schema.AttemptRow, ending string) []string {

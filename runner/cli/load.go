@@ -31,7 +31,8 @@ func (a *app) flagged(b *batchFlags, paths []string) (jobspec.Options, error) {
 	}
 	if len(o.Lines) == 0 && len(a.lines) > 0 {
 		flag := slices.Sorted(maps.Keys(a.lines))[0]
-		return o, &batches.Failure{Code: batches.ExitUsage, Text: "--" + flag + " works only with --lines", Hint: "in a job file, write " + strings.ReplaceAll(flag, "-", "_") + ":"}
+		key := strings.ReplaceAll(flag, "-", "_")
+		return o, &batches.Failure{Code: batches.ExitUsage, Text: "--" + flag + " works only with --lines", Hint: "in a job file, write " + key + ":"}
 	}
 	if slices.Contains(b.List.Lines, stdin) {
 		if err := a.readInput(); err != nil {

@@ -36,7 +36,8 @@ func (c *lsCmd) Run(a *app) error {
 		if row.Error != nil {
 			unreadable = append(unreadable, *row.Error)
 		}
-		cells = append(cells, []string{terminal.CleanText(ref.Name()), runWords(row.Run), terminal.CleanText(cmp.Or(schema.Value(row.Line), "unknown"))})
+		line := cmp.Or(schema.Value(row.Line), "unknown")
+		cells = append(cells, []string{terminal.CleanText(ref.Name()), runWords(row.Run), terminal.CleanText(line)})
 	}
 	switch {
 	case c.JSON:

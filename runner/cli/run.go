@@ -124,7 +124,8 @@ func (s *shownRun) observe(r *session.Run) session.Observers {
 	s.view = terminal.New(terminal.Config{Screen: s.screen(), Open: open, Go: s.Go})
 	s.OnPanic = s.view.Close
 	s.notifier = notify.New(notify.Config{
-		Targets: r.Batch.Targets(r.Batch.Settings.Notify), Run: notifyRun(names(len(r.Batch.Files), func(i int) string { return r.Batch.Files[i].Path })),
+		Targets: r.Batch.Targets(r.Batch.Settings.Notify),
+		Run:     notifyRun(names(len(r.Batch.Files), func(i int) string { return r.Batch.Files[i].Path })),
 		Secrets: batches.SecretsOf, Say: s.view.Warn, Go: s.Go,
 	})
 	s.notifier.Continue(r.Batch)

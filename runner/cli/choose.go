@@ -8,6 +8,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner/batches"
+	"gpurun/runner/sched"
 	"gpurun/state/host"
 )
 
@@ -36,6 +37,22 @@ func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
 
 // takesGlob reports whether --force uses the next argument as its glob.
 func takesGlob(next string) bool { return !strings.HasPrefix(next, "-") && !host.Exists(next) }
+
+// options returns the scheduler's options from the command line.
+func (c *chooseFlags) options(b *jobspec.Batch) (o sched.Options, err error) {
+	o.NoPrune = c.NoPrune
+	var named []bool
+	if o.Selected, named, err = c.selected(b); err != nil {
+		return o, err
+	}
+	if o.Forced, err = batches.Match(b, c.Force.globs); err != nil {
+		return o, err
+	}
+	for id := range named {
+		o.Forced[id] = o.Forced[id] && named[id]
+	}
+	return o, nil
+}
 
 // selected returns which jobs are selected, and which of those were named; nil means all. A glob
 // that matches no job is an error.

@@ -14,7 +14,6 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner/batches"
 	"gpurun/runner/files"
-	"gpurun/runner/sched"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -177,22 +176,6 @@ func (p *planning) plan(id int) *schema.Plan {
 		d.Takes, d.TakesBy = &seconds, &by
 	}
 	return d
-}
-
-// options returns the scheduler's options from the command line.
-func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
-	var o sched.Options
-	var named []bool
-	var err error
-	if o.Selected, named, err = c.selected(b); err != nil {
-		return o, err
-	}
-	o.NoPrune = c.NoPrune
-	o.Forced, err = batches.Match(b, c.Force.globs)
-	for id := range named {
-		o.Forced[id] = o.Forced[id] && named[id]
-	}
-	return o, err
 }
 
 // print prints the plan. It returns how many jobs would run and how many are running.

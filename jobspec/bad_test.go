@@ -50,7 +50,7 @@ func dirHere(t *testing.T) string {
 func problemText(list []Problem) string {
 	var b strings.Builder
 	for _, p := range list {
-		b.WriteString(p.String() + "\n")
+		b.WriteString(p.Error() + "\n")
 	}
 	return b.String()
 }

@@ -18,7 +18,7 @@ func warningsOf(t *testing.T, content string) []string {
 	t.Helper()
 	var list []string
 	for _, w := range mustLoad(t, writeJobFile(t, "jobs.yaml", content)).Warnings {
-		list = append(list, w.String())
+		list = append(list, w.Error())
 	}
 	return list
 }

@@ -27,7 +27,7 @@ func (s *Spec) Change(values map[string]string) (*Spec, error) {
 	for _, rk := range JobKeys {
 		if text, ok := values[rk.Name]; ok {
 			if err := rk.read(&n, []string{text}); err != nil {
-				return nil, errors.New(Problem{Text: rk.Name + ": "}.Because(err).String())
+				return nil, Problem{Text: rk.Name + ": "}.Because(err)
 			}
 		}
 	}
@@ -41,7 +41,7 @@ func (s *Spec) Change(values map[string]string) (*Spec, error) {
 	case n.Request.Max == n.Request.Min && n.Resize.Up > 0:
 		return nil, errors.New("gpus: a job with resize needs a range, such as 1-4")
 	case n.overTime() != nil:
-		return nil, errors.New(Problem{}.Because(n.overTime()).String())
+		return nil, Problem{}.Because(n.overTime())
 	case memory:
 		n.DefaultMemory, n.LeastMemory, n.Request.Part = false, false, false
 	}

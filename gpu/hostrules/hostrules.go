@@ -91,7 +91,7 @@ func (r *Reader) reread() (warnings []string) {
 		var problems []source.Problem
 		rules, problems, ok = parse(path, data, r.zone)
 		for _, p := range problems {
-			warnings = append(warnings, p.String())
+			warnings = append(warnings, p.Error())
 		}
 	}
 	if !ok && r.read && r.rules.File == path {

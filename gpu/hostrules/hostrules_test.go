@@ -111,7 +111,7 @@ host.yaml:1:29: when: invalid day "Sat-So" (try Mon or Mon-Fri) (ignored); try 2
 		rules, problems, _ := parse("host.yaml", []byte(tt.text), time.UTC)
 		var got []string
 		for _, p := range problems {
-			got = append(got, p.String())
+			got = append(got, p.Error())
 		}
 		if got := strings.Join(got, "\n"); got != tt.want {
 			t.Errorf("%s\ngot  %s\nwant %s", tt.text, got, tt.want)

@@ -53,7 +53,7 @@ func TestInvalidBlocksAreReported(t *testing.T) {
 		{"continued", "ls \\\n -l\n1,20", `f:1:1: the command continues on the next line: "ls \\"; write it on one line: each line is a separate command`},
 	} {
 		got, problems := Parse("f", []byte(tt.file))
-		if len(problems) != 1 || problems[0].String() != tt.want || len(got) > 0 {
+		if len(problems) != 1 || problems[0].Error() != tt.want || len(got) > 0 {
 			t.Errorf("%s: got %v, %v\nwant %s", tt.name, got, problems, tt.want)
 		}
 	}

@@ -13,11 +13,11 @@ func read(name, data string) string {
 	var out source.Report
 	s := source.OfRows(name, []byte(data), &out)
 	if s == nil {
-		return out.Problems[0].String()
+		return out.Problems[0].Error()
 	}
 	t := readTable(s)
 	if t == nil {
-		return out.Problems[0].String()
+		return out.Problems[0].Error()
 	}
 	var b strings.Builder
 	for _, n := range t.Names {

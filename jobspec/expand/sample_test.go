@@ -27,7 +27,7 @@ func expansions(t *testing.T, text string, given ...string) []string {
 	givens.ReportUnused(&out)
 	var list []string
 	for _, p := range append(out.Problems, out.Warnings...) {
-		list = append(list, p.String())
+		list = append(list, p.Error())
 	}
 	for i := 0; whole && len(out.Problems) == 0 && i < m.Count(); i++ {
 		var row []string

@@ -40,8 +40,8 @@ func Faultf(hint, format string, args ...any) error {
 	return &Fault{fmt.Sprintf(format, args...), hint}
 }
 
-// String formats the problem on one line: file:line:column, what is wrong, the fix.
-func (p Problem) String() string {
+// Error formats the problem on one line: file:line:column, what is wrong, the fix.
+func (p Problem) Error() string {
 	text := p.Place() + p.Message()
 	if p.Hint != "" {
 		text += "; " + p.Hint
@@ -69,9 +69,6 @@ func (p Problem) Message() string {
 	}
 	return p.Text + " [" + p.Lint + "]"
 }
-
-// Error implements error.
-func (p Problem) Error() string { return p.String() }
 
 // A Report collects problems without duplicates: a mistake in a matrix is reported for the first
 // expansion that has it, not for all.

@@ -169,7 +169,7 @@ func (a *app) sameJobs(ref *batches.Ref, path, run string) (name string, err err
 		b, err := a.Load([]string{path}, o)
 		if ps := jobspec.Problems(err); len(ps) > 0 {
 			ps[0].File, ps[0].Text = ref.File, strings.ReplaceAll(ps[0].Text, path, ref.File)
-			return nil, errors.New(ps[0].String())
+			return nil, errors.New(ps[0].Error())
 		}
 		return b, err
 	}

@@ -25,8 +25,8 @@ type Source struct {
 	Data []byte // UTF-8 without byte order mark, lines ending in \n
 	Out  *Report
 
-	table  bool  // it contains rows, not jobs
-	starts []int // offset of each line, computed on first use
+	table bool     // it contains rows, not jobs
+	lines []string // with their line breaks; split on first use
 }
 
 // Read reads a job file. It never hangs or fills memory, whatever the file is.
@@ -123,22 +123,19 @@ func (s *Source) badEncoding(data []byte) {
 
 // Line returns the text of a 1-based line; "" past the end.
 func (s *Source) Line(n int) string {
-	if s.starts == nil {
-		s.starts = []int{0}
-		for i, c := range s.Data {
-			if c == '\n' {
-				s.starts = append(s.starts, i+1)
-			}
-		}
-	}
-	if n < 1 || n > len(s.starts) {
+	lines := s.split()
+	if n < 1 || n > len(lines) {
 		return ""
 	}
-	from, to := s.starts[n-1], len(s.Data)
-	if n < len(s.starts) {
-		to = s.starts[n] - 1
+	return strings.TrimSuffix(lines[n-1], "\n")
+}
+
+// split returns the lines of the file with their line breaks.
+func (s *Source) split() []string {
+	if s.lines == nil {
+		s.lines = strings.SplitAfter(string(s.Data), "\n")
 	}
-	return string(s.Data[from:to])
+	return s.lines
 }
 
 // Find searches 200 lines for text, beginning at a position. It returns the position of the text, or

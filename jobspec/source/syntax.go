@@ -194,16 +194,12 @@ func secondColon(text string) int {
 // surrounding block began, but brokenLine returns the line after the longest valid prefix of the
 // file.
 func (s *Source) brokenLine() int {
-	s.Line(1)
-	good := func(lines int) bool {
-		end := len(s.Data)
-		if lines < len(s.starts) {
-			end = s.starts[lines]
-		}
-		_, err := ParseYAML(s.Data[:end])
+	lines := s.split()
+	good := func(n int) bool {
+		_, err := ParseYAML([]byte(strings.Join(lines[:n], "")))
 		return err == nil || errors.Is(err, io.EOF)
 	}
-	low, high := 0, len(s.starts)
+	low, high := 0, len(lines)
 	for low < high-1 {
 		mid := (low + high) / 2
 		if good(mid) {
@@ -212,9 +208,9 @@ func (s *Source) brokenLine() int {
 		}
 		high = mid
 		// An open bracket or quote breaks a prefix but may be closed later.
-		for n := high + 1; n < len(s.starts) && n <= high+20; n++ {
+		for n := high + 1; n < len(lines) && n <= high+20; n++ {
 			if good(n) {
-				low, high = n, len(s.starts)
+				low, high = n, len(lines)
 				break
 			}
 		}

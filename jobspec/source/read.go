@@ -43,21 +43,15 @@ func read(path string, open func(string) (*os.File, error)) ([]byte, error) {
 		return nil, Faultf("name a job file in the folder", "is a folder, not a job file")
 	case !info.Mode().IsRegular():
 		return nil, Faultf("write the jobs to a file, so that the ledger can go next to it", "is not a regular file (%s)", info.Mode().Type())
-	case info.Size() > maxFile:
-		return nil, tooLarge(info.Size())
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, openError(err)
 	}
-	if len(data) > maxFile {
-		return nil, tooLarge(int64(len(data)))
+	if size := max(info.Size(), int64(len(data))); size > maxFile {
+		return nil, Faultf("is it a job file? a matrix describes a million jobs in a few lines", "is %d MiB; the limit for job files is %d MiB", size>>20, maxFile>>20)
 	}
 	return data, nil
-}
-
-func tooLarge(size int64) error {
-	return Faultf("is it a job file? a matrix describes a million jobs in a few lines", "is %d MiB; the limit for job files is %d MiB", size>>20, maxFile>>20)
 }
 
 func openError(err error) error {

@@ -121,7 +121,7 @@ func TestUnsupportedSweepKeysAreRefused(t *testing.T) {
 		{"key", "{method: grid, program: t.py, scheduler: {}, parameters: {x: {value: 1}}}", `1:31: scheduler has no equivalent in a job file; remove it`},
 		{"mistyped", "{method: grid, program: t.py, paramters: {}, parameters: {x: {valeus: [1]}}}", `1:31: paramters has no equivalent in a job file; did you mean "parameters"?
 1:59: parameter x: method: grid needs values; write values: […], or method: random
-1:63: valeus has no equivalent in a job file; did you mean "value"?`},
+1:63: valeus has no equivalent in a job file; did you mean "values"?`},
 		{"probabilities", "{method: random, program: t.py, parameters: {x: {values: [1, 2], probabilities: [0.5, 0.5]}}}", `1:66: probabilities has no equivalent in a job file; list likelier values more than once`},
 		{"program", "{method: grid, parameters: {x: {value: 1}}}", `1:1: ${program} in the command has no equivalent in a job file; add program: train.py, or use one of ${args}, ${args_no_hyphens}, ${args_no_boolean_flags}, ${args_json}`},
 		{"macro", `{method: grid, command: [python, t.py, "${args_json_file}"], parameters: {x: {value: 1}}}`, `1:25: ${args_json_file} in the command has no equivalent in a job file; add program: train.py, or use one of ${args}, ${args_no_hyphens}, ${args_no_boolean_flags}, ${args_json}

@@ -14,7 +14,6 @@ import (
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 
-	"github.com/agnivade/levenshtein"
 	"gopkg.in/yaml.v3"
 )
 
@@ -157,11 +156,14 @@ func (r *reader) other(k, v *yaml.Node) {
 		known = append(known, key)
 	}
 	slices.Sort(known)
-	for _, word := range known {
-		if len(word) > 4 && levenshtein.ComputeDistance(k.Value, word) <= 2 {
-			r.Problem(k.Line, k.Column, fmt.Sprintf("did you mean %q?", word), "unknown key %q", k.Value)
-			return
+	most := func(word string) int {
+		if len(word) > 4 {
+			return 2
 		}
+		return 0
+	}
+	if word := source.Closest(k.Value, known, most); word != "" {
+		r.Problem(k.Line, k.Column, fmt.Sprintf("did you mean %q?", word), "unknown key %q", k.Value)
 	}
 }
 

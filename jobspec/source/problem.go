@@ -130,13 +130,16 @@ func Sort(list []Problem, files []string) {
 
 // Nearest returns the known word that was most likely meant by a mistyped one, or "".
 func Nearest(word string, known []string) string {
-	best, dist := "", 1+len(word)/3
+	return Closest(strings.ToLower(word), known, func(string) int { return 1 + len(word)/3 })
+}
+
+// Closest returns the first of the known words that differ least from word, if the difference is
+// within most.
+func Closest(word string, known []string, most func(known string) int) (best string) {
+	least := len(word) + 1
 	for _, k := range known {
-		if len(k) > len(word)+dist || len(word) > len(k)+dist {
-			continue
-		}
-		if d := levenshtein.ComputeDistance(strings.ToLower(word), k); d <= dist && (best == "" || d < dist) {
-			best, dist = k, d
+		if d := Distance(word, k); d <= most(k) && d < least {
+			best, least = k, d
 		}
 	}
 	return best
@@ -174,16 +177,4 @@ func Clip(s string) string {
 		s += "…"
 	}
 	return s
-}
-
-// Closest returns the first of the known words that differ least from word, if the difference is
-// within most.
-func Closest(word string, known []string, most func(known string) int) (best string) {
-	least := len(word) + 1
-	for _, k := range known {
-		if d := Distance(word, k); d <= most(k) && d < least {
-			best, least = k, d
-		}
-	}
-	return best
 }

@@ -3,6 +3,7 @@ package source
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,10 +11,12 @@ import (
 	"gpurun/gpu"
 )
 
-var timeUnits = []struct {
+type timeUnit struct {
 	name string
 	size time.Duration
-}{
+}
+
+var timeUnits = []timeUnit{
 	{"ms", time.Millisecond}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
 }
 
@@ -31,39 +34,25 @@ func ParseDuration(s string) (time.Duration, error) {
 	if strings.HasPrefix(s, "-") {
 		return 0, Faultf("try 90s, 10m or 1h30m", "%q is negative", s)
 	}
-	total, rest := 0.0, s
-	for done := false; !done; done = rest == "" {
-		n, size, tail, ok := leadingTime(rest)
-		if !ok {
+	total := 0.0
+	for rest, done := s, false; !done; done = rest == "" {
+		tail := strings.TrimLeft(rest, "0123456789.")
+		n, err := strconv.ParseFloat(strings.TrimSuffix(rest, tail), 64)
+		i := slices.IndexFunc(timeUnits, func(u timeUnit) bool { return strings.HasPrefix(tail, u.name) })
+		if err != nil || i < 0 {
+			hint := "try 90s, 10m, 1h30m or 2d"
 			if d, ok := otherTime(s); ok {
-				return 0, Faultf("try "+FormatDuration(d), "invalid duration %q", s)
+				hint = "try " + FormatDuration(d)
 			}
-			return 0, Faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
+			return 0, Faultf(hint, "invalid duration %q", s)
 		}
-		total += n * float64(size)
-		rest = tail
+		total += n * float64(timeUnits[i].size)
+		rest = strings.TrimPrefix(tail, timeUnits[i].name)
 	}
 	if total > float64(maxDuration) {
 		return 0, Faultf("", "%q is longer than ten years", s)
 	}
 	return time.Duration(math.Round(total)), nil
-}
-
-func leadingTime(s string) (n float64, unit time.Duration, rest string, ok bool) {
-	i := 0
-	for i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '.') {
-		i++
-	}
-	n, err := strconv.ParseFloat(s[:i], 64)
-	if err != nil {
-		return 0, 0, "", false
-	}
-	for _, u := range timeUnits {
-		if rest, ok := strings.CutPrefix(s[i:], u.name); ok {
-			return n, u.size, rest, true
-		}
-	}
-	return 0, 0, "", false
 }
 
 // FormatDuration formats d so that ParseDuration can read it back.

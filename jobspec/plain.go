@@ -61,7 +61,8 @@ func (f *fileJobs) blockJobs() {
 			p.Commands = append(p.Commands, t)
 		}
 		p.checkConfigUse(false)
-		p.setResources(bl)
+		p.setResource("gpus", strconv.Itoa(bl.GPUs))
+		p.setResource("gpu_memory", source.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
 		p.applyConfigKeys()
 		for _, t := range p.Commands[p.Activation():] {
 			if len(p.Commands) > 1 {
@@ -70,16 +71,6 @@ func (f *fileJobs) blockJobs() {
 		}
 		f.expand(p)
 		p.lint(nil)
-	}
-}
-
-// setResources sets the resources that a block and its config file request.
-func (p *proto) setResources(bl *block.Block) {
-	p.setResource("gpus", strconv.Itoa(bl.GPUs))
-	p.setResource("gpu_memory", source.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
-	if r := p.file.config.Retry; r != nil {
-		p.setResource("retry.backoff_after", strconv.Itoa(r.BackoffAfter))
-		p.setResource("retry.backoff", source.FormatDuration(r.Backoff))
 	}
 }
 

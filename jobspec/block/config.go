@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,21 +20,13 @@ import (
 
 // A Config is the config.yaml of a block file.
 type Config struct {
-	Path     string // path of the file, whether or not it exists
 	Settings []settings.Given
 	WorkDir  string // absolute
 	DirKey   string // the work dir as written: absolute, or relative to the job file
 	DirFrom  string // where the work dir was set
-	Retry    *Retry // nil if retry_config is not given
 
 	Job  *yaml.Node     // a mapping of the job keys that apply to all blocks; nil if there are none
 	File *source.Source // the file that contains them
-}
-
-// Retry is the value of retry_config.
-type Retry struct {
-	BackoffAfter int
-	Backoff      time.Duration
 }
 
 // settingOf maps the keys of a block file's config to native settings, or to "" if there is no
@@ -49,27 +42,33 @@ var settingOf = map[string]string{
 // given explicitly, native settings and job keys count, too. keys are the words that may begin a
 // line, for hints. jobKeys are all keys of a job.
 func ReadConfig(job *source.Source, path string, keys, jobKeys []string, out *source.Report) Config {
-	c := Config{Path: cmp.Or(path, filepath.Join(filepath.Dir(job.Path), "config.yaml")), WorkDir: filepath.Dir(job.Dir), DirKey: "..", DirFrom: "default"}
-	out.Note(c.Path)
-	if _, err := os.Stat(c.Path); path == "" && os.IsNotExist(err) {
+	c := Config{WorkDir: filepath.Dir(job.Dir), DirKey: "..", DirFrom: "default"}
+	named := path != ""
+	path = cmp.Or(path, filepath.Join(filepath.Dir(job.Path), "config.yaml"))
+	out.Note(path)
+	if _, err := os.Stat(path); !named && os.IsNotExist(err) {
 		return c
 	}
 	r := &reader{config: &c, folder: job.Dir, at: map[string]*yaml.Node{}, native: settings.Names(), jobKeys: jobKeys}
-	data, err := source.ReadRegular(c.Path)
-	if empty := err == nil && len(bytes.TrimSpace(data)) == 0; !empty {
-		if r.Source = source.Read(c.Path, out); r.Source == nil {
+	data, err := source.ReadRegular(path)
+	if err != nil {
+		out.Add(source.Problem{File: path}.Because(err))
+		return c
+	}
+	if len(bytes.TrimSpace(data)) > 0 {
+		if r.Source = source.Given(path, data, out); r.Source == nil {
 			return c
 		}
 		root := r.Parse(keys)
 		if root == nil || root.Kind == yaml.MappingNode && !r.Resolve(root) {
 			return c
 		}
-		if r.concerns(root, path != "") {
+		if r.concerns(root, named) {
 			r.read(root)
 			return c
 		}
 	}
-	out.Warn(source.Problem{File: c.Path, Text: "is ignored: none of its keys is a job-file setting", Hint: "see gpurun help block-files"})
+	out.Warn(source.Problem{File: path, Text: "is ignored: none of its keys is a job-file setting", Hint: "see gpurun help block-files"})
 	return c
 }
 
@@ -114,11 +113,11 @@ func (r *reader) read(root *yaml.Node) {
 				r.set(k, "gpu_ids", ids)
 			}
 		case "gpu_left", "min_gpu", "max_gpu":
-			if n, ok := r.count(k, v); ok {
-				r.set(k, settingOf[k.Value], strconv.Itoa(n))
+			if n := r.count(k, v); n != "" {
+				r.set(k, settingOf[k.Value], n)
 			}
 		case "retry_config":
-			r.retry(v)
+			r.retry(k, v)
 		case "work_dir":
 			r.workDir(k, v)
 		default:
@@ -151,10 +150,7 @@ func (r *reader) other(k, v *yaml.Node) {
 	if r.jobKey(k, v) {
 		return
 	}
-	known := slices.Clone(r.native)
-	for key := range settingOf {
-		known = append(known, key)
-	}
+	known := slices.AppendSeq(slices.Clone(r.native), maps.Keys(settingOf))
 	slices.Sort(known)
 	most := func(word string) int {
 		if len(word) > 4 {
@@ -177,7 +173,7 @@ func (r *reader) seconds(k, v *yaml.Node) string {
 		r.Problem(v.Line, v.Column, "try 5", "%s: invalid number of seconds %q", k.Value, source.Clip(text))
 		return ""
 	}
-	return time.Duration(f * float64(time.Second)).String()
+	return source.FormatDuration(time.Duration(f * float64(time.Second)))
 }
 
 func isTrue(v *yaml.Node) bool {
@@ -216,37 +212,42 @@ func (r *reader) ids(v *yaml.Node) string {
 	return strings.Join(ids, ",")
 }
 
-func (r *reader) count(k, v *yaml.Node) (int, bool) {
+func (r *reader) count(k, v *yaml.Node) string {
 	text, _, ok := r.Scalar(v, k.Value)
 	if !ok {
-		return 0, false
+		return ""
 	}
-	n, err := source.ParseCount(text, 0)
-	if err != nil {
+	if _, err := source.ParseCount(text, 0); err != nil {
 		r.Problem(v.Line, v.Column, "use a whole number", "%s: %v", k.Value, err)
+		return ""
 	}
-	return n, err == nil
+	return text
 }
 
-func (r *reader) retry(v *yaml.Node) {
-	retry := &Retry{}
+// retry reads retry_config as the job key retry.
+func (r *reader) retry(k, v *yaml.Node) {
+	after, delay := "0", "0"
 	r.Pairs(v, "retry_config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "max_retry_before_backoff":
-			retry.BackoffAfter, _ = r.count(k, v)
+			after = r.count(k, v)
 		case "backoff_duration":
-			if d, err := time.ParseDuration(r.seconds(k, v)); err == nil {
-				retry.Backoff = d
-			}
+			delay = r.seconds(k, v)
 		default:
 			words := []string{"max_retry_before_backoff", "backoff_duration"}
 			r.Problem(k.Line, k.Column, source.DidYouMean(k.Value, words, "valid keys: max_retry_before_backoff, backoff_duration"), "unknown key %q in retry_config", k.Value)
 		}
 	})
-	if source.Child(r.config.Job, "retry") != nil {
+	switch {
+	case source.Child(r.config.Job, "retry") != nil:
 		r.Problem(v.Line, v.Column, "keep only one", "retry and retry_config are the same setting")
+	case after != "" && delay != "":
+		retry := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: v.Line, Column: v.Column}
+		for _, word := range []string{"max", "forever", "backoff_after", after, "backoff", delay} {
+			retry.Content = append(retry.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word, Line: v.Line, Column: v.Column})
+		}
+		r.setJobKey(k, "retry", retry)
 	}
-	r.config.Retry = retry
 }
 
 func (r *reader) workDir(k, v *yaml.Node) {

@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
-	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
@@ -18,7 +19,7 @@ func TestBlockConfigMapsToSettings(t *testing.T) {
 		ignored    bool
 	}{
 		{"all keys", "check_time: 5\nmaximize_resource_utilization: false\nmemory_save_mode: true\ncompete_gpus: [0, 1]\nuse_all_gpus: false\ngpu_left: 1\nmin_gpu: 3\nmax_gpu: 8\nretry_config: {max_retry_before_backoff: 3, backoff_duration: 600}\nwork_dir: null\nlr: 0.1\n",
-			Config{Retry: &Retry{BackoffAfter: 3, Backoff: 10 * time.Minute}, Settings: []settings.Given{
+			Config{Settings: []settings.Given{
 				{Name: "poll", Text: "5s", Line: 1}, {Name: "share", Text: "false", Line: 2}, {Name: "pick", Text: "best-fit", Line: 3}, {Name: "gpu_ids", Text: "0,1", Line: 4}, {Name: "reserve", Text: "1", Line: 6}, {Name: "min_gpus", Text: "3", Line: 7}, {Name: "max_gpus", Text: "8", Line: 8}}}, false},
 		{"all GPUs", "compete_gpus: [0]\nuse_all_gpus: yes\ncheck_time: 0.5", Config{Settings: []settings.Given{{Name: "poll", Text: "500ms", Line: 3}}}, false},
 		{"with native settings", "memory_save_mode: false\nmax_util: 30\ngpu_ids: [1, 2]\n", Config{Settings: []settings.Given{{Name: "pick", Text: "most-free", Line: 1}, {Name: "max_util", Text: "30", Line: 2}, {Name: "gpu_ids", Text: "1,2", Line: 3}}}, false},
@@ -33,7 +34,7 @@ func TestBlockConfigMapsToSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "config.yaml")
-		tt.want.Path, tt.want.DirFrom = path, path+":1"
+		tt.want.DirFrom = path + ":1"
 		if tt.want.WorkDir == "" {
 			tt.want.WorkDir, tt.want.DirKey, tt.want.DirFrom = "..", "..", "default"
 		}
@@ -44,6 +45,11 @@ func TestBlockConfigMapsToSettings(t *testing.T) {
 			tt.want.Settings[i].File = path
 		}
 		got, out := readConfig(t, dir, "")
+		job, _ := yaml.Marshal(got.Job)
+		if retry := "retry:\n    max: forever\n    backoff_after: \"3\"\n    backoff: 10m\n"; tt.name == "all keys" && string(job) != retry {
+			t.Errorf("%s: got the job keys\n%s\nwant\n%s", tt.name, job, retry)
+		}
+		got.Job, got.File = nil, nil
 		if len(out.Problems) > 0 || !reflect.DeepEqual(got, tt.want) || (len(out.Warnings) > 0) != tt.ignored {
 			t.Errorf("%s: got %+v, %v\nwant %+v", tt.name, got, out, tt.want)
 		}
@@ -64,7 +70,7 @@ func readConfig(t *testing.T, dir, path string) (Config, *source.Report) {
 func TestBlockConfigIsFoundNextToJobFile(t *testing.T) {
 	dir := t.TempDir()
 	got, out := readConfig(t, dir, "")
-	want := Config{Path: filepath.Join(dir, "config.yaml"), WorkDir: filepath.Dir(dir), DirKey: "..", DirFrom: "default"}
+	want := Config{WorkDir: filepath.Dir(dir), DirKey: "..", DirFrom: "default"}
 	if len(out.Problems) > 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("without a config: got %+v, %v, want %+v", got, out.Problems, want)
 	}

@@ -28,15 +28,20 @@ func (r *reader) jobKey(k, v *yaml.Node) bool {
 		r.Problem(k.Line, k.Column, "remove it; for jobs that need it, write the file as YAML", "%q has no effect in a block file", k.Value)
 		return true
 	}
-	if r.config.Job == nil {
-		r.config.Job, r.config.File = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: k.Line, Column: k.Column}, r.Source
-	}
-	if other := source.Child(r.config.Job, word); other != nil || word == "retry" && r.config.Retry != nil {
+	if source.Child(r.config.Job, word) != nil {
 		r.Problem(k.Line, k.Column, "keep only one", "%q is set twice, under two names", word)
 		return true
+	}
+	r.setJobKey(k, word, v)
+	return true
+}
+
+// setJobKey sets a job key of all blocks. k is the key in the file that stands for it.
+func (r *reader) setJobKey(k *yaml.Node, word string, v *yaml.Node) {
+	if r.config.Job == nil {
+		r.config.Job, r.config.File = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: k.Line, Column: k.Column}, r.Source
 	}
 	own := *k
 	own.Value = word
 	r.config.Job.Content = append(r.config.Job.Content, &own, v)
-	return true
 }

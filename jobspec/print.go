@@ -14,18 +14,13 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Print writes a batch as native YAML, with every job spelled out. Parsing the result gives jobs
-// with the same names, keys, needs and resources, and printing those gives the same text. Only a
-// list of commands is folded, into jobs named after their parameters. Several files become several
-// documents. Unlike lists what native YAML cannot express.
+// Print writes a batch of one file as native YAML, with every job spelled out. Parsing the result
+// gives jobs with the same names, keys, needs and resources, and printing those gives the same text.
+// Only a list of commands is folded, into jobs named after their parameters. Unlike lists what
+// native YAML cannot express.
 func Print(b *Batch) []byte {
 	p := &printer{b: b}
-	for i := range b.Files {
-		if i > 0 {
-			p.line(0, "---")
-		}
-		p.file(&b.Files[i])
-	}
+	p.file(&b.Files[0])
 	return p.out.Bytes()
 }
 
@@ -68,11 +63,7 @@ var ownKeys = []string{"name", "run", "matrix", "params", "args", "config", "nee
 // file prints one file. Keys that all of its jobs share go into defaults.
 func (p *printer) file(f *File) {
 	p.settings(f)
-	jobs := p.b.Jobs[f.First : f.First+f.Count]
-	if len(jobs) == 0 {
-		p.line(0, "jobs: []")
-		return
-	}
+	jobs := p.b.Jobs
 	common := map[string]int{}
 	for i := range jobs {
 		for _, e := range p.job(&jobs[i]) {
@@ -151,12 +142,11 @@ func (p *printer) settings(f *File) {
 		given("work_dir", f.dir)
 	}
 	for i, d := range settings.Table {
-		if slices.Contains([]string{"work_dir", "program", "seed_as"}, d.Name) || i >= len(p.b.Settings.Sources) {
+		if slices.Contains([]string{"work_dir", "program", "seed_as"}, d.Name) {
 			continue // the last two are printed with the jobs
 		}
 		if d.Name == "notify" {
-			from := p.b.Settings.Sources[i].Source // the source, which includes its line
-			if slices.ContainsFunc(p.b.Files, func(f File) bool { return strings.HasPrefix(from, f.Path+":") }) {
+			if strings.HasPrefix(p.b.Settings.Sources[i].Source, f.Path+":") {
 				raw(d.Name, settings.SpellNotify(p.b.Settings.Notify)) // without the user's own targets
 			}
 			continue
@@ -407,27 +397,13 @@ func (p *printer) config(j *Job, c *expand.Config) {
 		return
 	}
 	p.under(2, "set:")
-	for i := range c.Sets {
-		s := &c.Sets[i]
+	v, _ := p.b.plan(j) // its paths were checked
+	_, sets, _ := p.b.open(c, v, func(string) {})
+	for i, s := range c.Sets {
 		key := strings.Join(s.Path, ".")
-		if s.Add || s.Place && p.b.lacks(j, c, s.Path[0]) {
+		if sets[i].Add {
 			key = "+" + key
 		}
 		p.under(4, "%s: %s", source.Spell(key), source.SpellAs(s.Tag, s.Value.Raw))
 	}
-}
-
-// lacks reports whether the base of a job's config has no such key at its top level.
-func (b *Batch) lacks(j *Job, c *expand.Config, key string) bool {
-	v := j.values()
-	dir, err := j.Spec.text.Dir(b.Files[j.File].WorkDir, v)
-	if err != nil {
-		return false
-	}
-	path, err := expand.Absolute(dir, c.Base.Render(v))
-	if err != nil {
-		return false
-	}
-	base := b.bases[path]
-	return base != nil && !base.Has(key)
 }

@@ -181,6 +181,21 @@ func TestPrintKeepsNotificationTargets(t *testing.T) {
 	}
 }
 
+// The base of an experiment's config decides whether its seed is a new key, wherever the base is.
+func TestPrintAddsSeedThatBaseLacks(t *testing.T) {
+	base := writeJobFile(t, "base.yaml", "lr: 1\n")
+	for _, config := range []string{base, "{work_dir}/base.yaml"} {
+		path := filepath.Join(filepath.Dir(base), "jobs.yaml")
+		content := "jobs: [{name: a, config: '" + config + "', algorithm: ours, extra_args: {seed: 1}}]\n"
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if text := string(Print(mustLoad(t, path))); !strings.Contains(text, `"+seed": 1`) {
+			t.Errorf("config %s: seed is not added in\n%s", config, text)
+		}
+	}
+}
+
 // Printing must not change the meaning of any job file in the repository.
 func TestPrintedJobsAreTheSame(t *testing.T) {
 	compared := 0

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/source"
 )
 
 // ErrNoPlace means that no job can be appended to a file, because it does not end with a jobs list
@@ -96,24 +98,19 @@ func Append(data []byte, j Addition) (text []byte, line int, err error) {
 
 // lastJob returns the list of jobs if it is the last block sequence of the text.
 func lastJob(data []byte) (*yaml.Node, error) {
-	var doc, more yaml.Node
-	in := yaml.NewDecoder(bytes.NewReader(data))
-	if err := in.Decode(&doc); errors.Is(err, io.EOF) {
+	root, err := source.ParseYAML(data)
+	_, several := errors.AsType[*source.SecondDocument](err)
+	switch {
+	case several || errors.Is(err, io.EOF):
 		return nil, ErrNoPlace
-	} else if err != nil {
+	case err != nil:
 		return nil, err
 	}
-	if err := in.Decode(&more); !errors.Is(err, io.EOF) {
+	pairs := root.Content
+	if root.Kind != yaml.MappingNode || root.Style&yaml.FlowStyle != 0 || len(pairs) < 2 || pairs[len(pairs)-2].Value != "jobs" {
 		return nil, ErrNoPlace
 	}
-	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || doc.Content[0].Style&yaml.FlowStyle != 0 {
-		return nil, ErrNoPlace
-	}
-	root := doc.Content[0].Content
-	if len(root) < 2 || root[len(root)-2].Value != "jobs" {
-		return nil, ErrNoPlace
-	}
-	jobs := root[len(root)-1]
+	jobs := pairs[len(pairs)-1]
 	if jobs.Kind != yaml.SequenceNode || jobs.Style&yaml.FlowStyle != 0 || len(jobs.Content) == 0 || jobs.Anchor != "" {
 		return nil, ErrNoPlace
 	}

@@ -30,7 +30,7 @@ func ParseYAML(data []byte) (root *yaml.Node, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return nil, &secondDocument{second.Line}
+		return nil, &SecondDocument{second.Line}
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) == 0 {
 		return nil, io.EOF
@@ -59,22 +59,23 @@ func (s *Source) Document() (*yaml.Node, error) {
 	}))
 }
 
-type secondDocument struct{ line int }
+// A SecondDocument error reports that a file has more than one document.
+type SecondDocument struct{ Line int }
 
-func (e *secondDocument) Error() string { return "a second document" }
+func (e *SecondDocument) Error() string { return "a second document" }
 
 // Parse parses the file's document. It returns nil after a problem. keys are the words that may
 // begin a line, for hints.
 func (s *Source) Parse(keys []string) *yaml.Node {
 	root, err := s.Document()
-	var second *secondDocument
+	var second *SecondDocument
 	switch {
 	case err == nil:
 		return root
 	case errors.Is(err, io.EOF):
 		s.Problem(0, 0, "a job file starts with \"jobs:\"", "contains only comments")
 	case errors.As(err, &second):
-		s.Problem(second.line, 1, "remove the line \"---\", or split it into two files", "a job file holds one YAML document, but another one starts here")
+		s.Problem(second.Line, 1, "remove the line \"---\", or split it into two files", "a job file holds one YAML document, but another one starts here")
 	default:
 		s.syntax(err, keys)
 	}

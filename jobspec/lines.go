@@ -150,20 +150,10 @@ func lineName(text string) string {
 
 // slugOf replaces characters of a text that are not allowed in names.
 func slugOf(text string) string {
-	var b strings.Builder
-	gap := false
-	for _, c := range text {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._=", c) {
-			if gap && b.Len() > 0 {
-				b.WriteByte('-')
-			}
-			b.WriteRune(c)
-			gap = false
-			continue
-		}
-		gap = true
-	}
-	return strings.TrimLeft(b.String(), ".-=")
+	words := strings.FieldsFunc(text, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._=", c))
+	})
+	return strings.TrimLeft(strings.Join(words, "-"), ".-=")
 }
 
 func shortened(slug string) string {

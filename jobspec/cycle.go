@@ -1,13 +1,13 @@
 package jobspec
 
-// findCycles searches n jobs for cycles. needs returns the jobs that a job waits for. A slice
-// shared by many jobs is a node of its own, so the time is linear in the total length of the slices,
-// not in the number of pairs of jobs. before returns the previous job in the same queue, or -1.
-// findCycles calls tell for each cycle until tell returns false.
-func findCycles(n int, needs func(id int32) []int32, before func(id int32) int32, tell func(jobs []int32) bool) {
-	s := &cycleSearch{n: int32(n), needs: needs, before: before, sets: map[*int32]int32{}, state: make([]visitState, n)}
-	for id := range s.n {
-		if s.state[id] == unseen && !s.walk(id, tell) {
+// findCycles searches jobs for cycles. A slice of needs shared by many jobs is a node of its own, so
+// the time is linear in the total length of the slices, not in the number of pairs of jobs. before
+// holds the previous job in each job's queue, or -1. findCycles calls tell for each cycle until tell
+// returns false.
+func findCycles(jobs []Job, before []int32, tell func(cycle []int32) bool) {
+	s := &cycleSearch{jobs: jobs, before: before, sets: map[*int32]int32{}, state: make([]visitState, len(jobs))}
+	for id := range jobs {
+		if s.state[id] == unseen && !s.walk(int32(id), tell) {
 			return
 		}
 	}
@@ -22,9 +22,8 @@ const (
 )
 
 type cycleSearch struct {
-	n       int32
-	needs   func(int32) []int32
-	before  func(int32) int32
+	jobs    []Job
+	before  []int32
 	sets    map[*int32]int32 // nodes of slices with several elements, by first element
 	members [][]int32        // of each set
 	state   []visitState     // of jobs, then of sets
@@ -63,35 +62,35 @@ func (s *cycleSearch) walk(start int32, tell func([]int32) bool) bool {
 }
 
 // cycle returns the jobs on path, starting at node to. They wait for each other.
-func (s *cycleSearch) cycle(path []pathStep, to int32) (jobs []int32) {
+func (s *cycleSearch) cycle(path []pathStep, to int32) (ids []int32) {
 	from := len(path) - 1
 	for path[from].at != to {
 		from--
 	}
 	for _, step := range path[from:] {
-		if step.at < s.n {
-			jobs = append(jobs, step.at)
+		if int(step.at) < len(s.jobs) {
+			ids = append(ids, step.at)
 		}
 	}
-	return jobs
+	return ids
 }
 
 // edges returns the nodes that a node waits for.
 func (s *cycleSearch) edges(at int32) []int32 {
-	if at >= s.n {
-		return s.members[at-s.n]
+	if set := int(at) - len(s.jobs); set >= 0 {
+		return s.members[set]
 	}
-	list := s.needs(at)
+	list := s.jobs[at].Needs
 	if len(list) > 1 {
 		node, known := s.sets[&list[0]]
 		if !known {
-			node = s.n + int32(len(s.members))
+			node = int32(len(s.state))
 			s.sets[&list[0]] = node
 			s.members, s.state = append(s.members, list), append(s.state, unseen)
 		}
 		list = []int32{node}
 	}
-	if before := s.before(at); before >= 0 {
+	if before := s.before[at]; before >= 0 {
 		list = append(list[:len(list):len(list)], before)
 	}
 	return list

@@ -36,8 +36,7 @@ func (l *loader) cycles() {
 		}
 	}
 	found := 0
-	needs := func(id int32) []int32 { return jobs[id].Needs }
-	findCycles(len(jobs), needs, func(id int32) int32 { return before[id] }, func(cycle []int32) bool {
+	findCycles(jobs, before, func(cycle []int32) bool {
 		hint := ""
 		var names []string
 		for i, id := range cycle {

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,32 +44,30 @@ var only = []struct{ key, engine, hint string }{
 // it.
 const modelKey = "models."
 
-// ownArguments are submission arguments that gpurun sets, by engine.
-var ownArguments = map[string][]string{
-	"slurm": {
-		"-a", "--array", "-o", "--output", "-e", "--error", "--requeue", "--no-requeue", "-J", "--job-name", "--export", "--export-file",
-		"-d", "--dependency", "--wrap", "-D", "--chdir", "--parsable", "--comment", "-W", "--wait", "-H", "--hold", "-n", "--ntasks", "-N", "--nodes",
-		"-t", "--time", "-x", "--exclude",
-	},
-	"sge": {
-		"-t", "-o", "-e", "-i", "-j", "-r", "-N", "-notify", "-terse", "-wd", "-cwd", "-S", "-C", "-b", "-h", "-hold_jid", "-hold_jid_ad", "-sync",
-		"-verify", "-help", "-@",
-	},
+// These are the reasons to refuse a submission argument.
+const (
+	ours     = "gpurun sets %s itself"
+	neverSet = "cannot set %s for a job"
+)
+
+// ownArguments are submission arguments that job files cannot set, with the alternative: gpurun sets
+// some of them itself, and others contradict how it runs jobs.
+var ownArguments = []struct {
+	engine, names, text, fix string
+}{
+	{"slurm", "-a --array -o --output -e --error --requeue --no-requeue -J --job-name --export --export-file", ours, "remove it"},
+	{"slurm", "--wrap -D --chdir --parsable --comment", ours, "remove it"},
+	{"slurm", "-t --time", ours, "set time"},
+	{"slurm", "-x --exclude", ours, "set exclude"},
+	{"slurm", "-N --nodes -n --ntasks", neverSet, "remove it: a job is one task on one node"},
+	{"slurm", "-d --dependency", neverSet, "use needs"},
+	{"slurm", "-H --hold", neverSet, "use gpurun pause"},
+	{"slurm", "-W --wait", neverSet, "use gpurun wait"},
+	{"sge", "-t -o -e -i -j -r -N -notify -terse -wd -cwd -S -C -b -verify -help -@", ours, "remove it"},
+	{"sge", "-hold_jid -hold_jid_ad", neverSet, "use needs"},
+	{"sge", "-h", neverSet, "use gpurun pause"},
+	{"sge", "-sync", neverSet, "use gpurun wait"},
 }
-
-// unset lists ownArguments that gpurun refuses but does not set itself, by engine and name, with
-// the alternative.
-var unset = map[string]string{
-	"slurm -N": oneTask, "slurm --nodes": oneTask, "slurm -n": oneTask, "slurm --ntasks": oneTask,
-	"slurm -d": "use needs", "slurm --dependency": "use needs", "sge -hold_jid": "use needs", "sge -hold_jid_ad": "use needs",
-	"slurm -H": "use gpurun pause", "slurm --hold": "use gpurun pause", "sge -h": "use gpurun pause",
-	"slurm -W": "use gpurun wait", "slurm --wait": "use gpurun wait", "sge -sync": "use gpurun wait",
-}
-
-const oneTask = "remove it: a job is one task on one node"
-
-// instead maps ownArguments to the cluster keys to set instead.
-var instead = map[string]string{"--time": "set time", "--exclude": "set exclude"}
 
 func lasts(text string) error { _, err := source.ParseDuration(text); return err }
 
@@ -113,8 +110,7 @@ func extras(text string) error {
 
 // CheckCluster refuses keys that the engine does not support, or that gpurun sets itself.
 func CheckCluster(engine string, options map[string]string, refuse func(key, text, hint string)) {
-	own := ownArguments[engine]
-	if own == nil {
+	if engine == "local" {
 		return
 	}
 	for _, o := range only {
@@ -125,12 +121,13 @@ func CheckCluster(engine string, options map[string]string, refuse func(key, tex
 	for line := range strings.Lines(options["extra"]) {
 		argument, _, _ := strings.Cut(strings.TrimSpace(line), "=")
 		name, _, spaced := strings.Cut(argument, " ")
-		switch hint := unset[engine+" "+name]; {
-		case hint != "":
-			refuse("extra", fmt.Sprintf("cluster.extra: cannot set %s for a job", name), hint)
-		case slices.Contains(own, name):
-			refuse("extra", fmt.Sprintf("cluster.extra: gpurun sets %s itself", name), cmp.Or(instead[name], "remove it"))
-		case spaced && engine == "slurm":
+		for _, own := range ownArguments {
+			if own.engine == engine && slices.Contains(strings.Fields(own.names), name) {
+				refuse("extra", fmt.Sprintf("cluster.extra: "+own.text, name), own.fix)
+				spaced = false
+			}
+		}
+		if spaced && engine == "slurm" {
 			refuse("extra", fmt.Sprintf("cluster.extra: %q has a space", strings.TrimSpace(line)), "write --name=value")
 		}
 	}

@@ -6,6 +6,19 @@ import (
 	"testing"
 )
 
+// A problem in a command must not be reported in the config file, too.
+func TestProblemInBlockIsReportedInItsFile(t *testing.T) {
+	path := writeJobFile(t, "jobs.txt", "python a.py {config}\n1,20\n")
+	config := filepath.Join(filepath.Dir(path), "config.yaml")
+	if err := os.WriteFile(config, []byte("timeout: 1h\ncheck_time: 5\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, problems := load([]string{path}, Options{})
+	if len(problems) != 1 || problems[0].File != path {
+		t.Errorf("got %v, want one problem in the block file", problems)
+	}
+}
+
 // FuzzBlockConfig checks that a block file with any config.yaml gives either jobs or problems, and that
 // problems have a file and a text.
 func FuzzBlockConfig(f *testing.F) {

@@ -93,12 +93,9 @@ func (l *loader) logClash(j *Job, t *expand.Text, path string, other *Job) {
 // go.
 func (b *Batch) ClashingLog(path string) bool { return b.clashing[path] }
 
-// checkConfigUse refuses {config} in a job without a config, where it would be empty.
-func (p *proto) checkConfigUse(given bool) {
-	if given {
-		return
-	}
-	for _, t := range append(p.Logs(), p.Run()...) {
+// noConfig refuses {config} in the texts of a job without a config, where it would be empty.
+func (p *proto) noConfig(texts []*expand.Text) {
+	for _, t := range texts {
 		if t.Uses(expand.VarConfig) {
 			l, c := p.src.Find(t.Line, t.Col, "{config")
 			hint := "add config: {base: …}, or for literal text, write {{config}}"

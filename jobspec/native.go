@@ -209,7 +209,9 @@ func (p *proto) readRest() {
 	}
 	p.Queue = p.optional("queue", expand.InJob)
 	p.checkPaths()
-	p.checkConfigUse(p.get("config") != nil)
+	if p.get("config") == nil {
+		p.noConfig(append(p.Logs(), p.Run()...))
+	}
 	if c := p.Config; c != nil && p.LogsUse(expand.VarConfig) && slices.ContainsFunc(c.Sets, func(s expand.Set) bool { return s.Value.Uses(expand.VarLog) }) {
 		p.src.Problem(p.Line, p.Col, "remove one of them", "log uses {config} and config.set uses {log}, so they depend on each other")
 	}

@@ -60,7 +60,7 @@ func (f *fileJobs) blockJobs() {
 			lint.LookAlike(p.src, c.Text, c.Line, c.Col)
 			p.Commands = append(p.Commands, t)
 		}
-		p.checkConfigUse(false)
+		p.noConfig(p.Commands)
 		p.setResource("gpus", strconv.Itoa(bl.GPUs))
 		p.setResource("gpu_memory", source.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
 		p.applyConfigKeys()
@@ -117,7 +117,7 @@ func (p *proto) applyConfigKeys() {
 	p.readShell()
 	p.Log, p.Stdout, p.Stderr = p.ownFile("log"), p.ownFile("stdout"), p.ownFile("stderr")
 	p.checkPaths()
-	p.checkConfigUse(false)
+	p.noConfig(append(p.Logs(), p.Run()[len(p.Commands):]...))
 	p.spec(&expand.Values{Name: p.Name.Raw}) // reports problems at their position in this file
 	p.src = src
 }
@@ -223,7 +223,7 @@ func (f *fileJobs) lineJobs() {
 			t = t.Below(p.Setup)
 		}
 		p.Commands = []*expand.Text{t}
-		p.checkConfigUse(false)
+		p.noConfig(p.Commands)
 		p.setResource("gpus", set.GPUs)
 		p.setResource("gpu_memory", set.GPUMemory)
 		p.setResource("timeout", set.Timeout)

@@ -50,8 +50,11 @@ func (f *fileJobs) expand(p *proto) {
 // jobs of the file under their own names.
 func (p *proto) distinguish() {
 	for _, m := range []*expand.Matrix{p.written, p.Matrix} {
-		if m != nil && p.sameNames(m) {
-			p.Suffix = append(p.Suffix, p.unnamed(m)...)
+		if m == nil {
+			continue
+		}
+		if params := p.unnamed(m); len(params) > 0 && p.repeats(m) {
+			p.Suffix = append(p.Suffix, params...)
 		}
 	}
 	for _, m := range []*expand.Matrix{p.written, p.Matrix} {
@@ -64,11 +67,6 @@ func (p *proto) unnamed(m *expand.Matrix) []string {
 	return slices.DeleteFunc(m.Named(), func(param string) bool {
 		return slices.Contains(p.Suffix, param) || slices.ContainsFunc(p.Name.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarParam && g.Param == param })
 	})
-}
-
-// sameNames reports whether two expansions have the same name that parameters would distinguish.
-func (p *proto) sameNames(m *expand.Matrix) bool {
-	return len(p.unnamed(m)) > 0 && p.repeats(m)
 }
 
 // repeats reports whether two expansions have the same name.

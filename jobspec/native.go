@@ -38,7 +38,7 @@ func (f *fileJobs) readYAML() {
 }
 
 func (f *fileJobs) yamlSettings() []settings.Given {
-	if n := source.Child(f.root, "settings"); n != nil && !source.IsNull(n) {
+	if n := source.Child(f.root, "settings"); !source.IsNull(n) {
 		return settings.FromMapping(f.src, n, jobKeys)
 	}
 	return nil
@@ -52,10 +52,8 @@ func (f *fileJobs) yamlJobs() {
 	}
 	s, root := f.src, f.root
 	defaults := source.Child(root, "defaults")
-	if defaults != nil && !source.IsNull(defaults) {
+	if !source.IsNull(defaults) {
 		defaults = canonicalKeys(s, defaults, "defaults")
-	} else {
-		defaults = nil
 	}
 	jobs := source.Child(root, "jobs")
 	switch {
@@ -247,7 +245,7 @@ func (p *proto) experiment() {
 	p.Commands = []*expand.Text{program}
 	config := base
 	extra, skip := p.get("extra_args"), ""
-	if seed := source.Child(extra, "seed"); seed != nil && !source.IsNull(seed) && p.file.settings.SeedAs == "config" {
+	if seed := source.Child(extra, "seed"); !source.IsNull(seed) && p.file.settings.SeedAs == "config" {
 		config, skip = p.seededCopy(base, seed), "seed"
 	}
 	p.Args = append(p.Args, expand.Arg{Key: "cfp", Value: config, Tag: "!!str"}, expand.Arg{Key: "algo", Value: algorithm, Tag: "!!str"})

@@ -133,7 +133,7 @@ func matching(entries []*entry, row []*Param) (list []*entry) {
 
 // entries reads a list of mappings from parameters to values.
 func (r *matrixReader) entries(n *yaml.Node, what string) []*entry {
-	if n == nil || source.IsNull(n) {
+	if source.IsNull(n) {
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode {

@@ -43,7 +43,7 @@ func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
 	r := &matrixReader{Source: s, given: given, at: map[string]*yaml.Node{}, envs: map[string]string{}, nested: map[*Param]bool{}}
 	r.m.values, r.rowAt = map[string][]*Param{}, map[*Param]place{}
 	var include, exclude *yaml.Node
-	if n := keys.Matrix; n != nil && n.Kind == yaml.ScalarNode && !source.IsNull(n) {
+	if n := keys.Matrix; !source.IsNull(n) && n.Kind == yaml.ScalarNode {
 		r.fail(n, "for the rows of a file, write matrix: {from: "+n.Value+"}", "matrix must be a mapping (name: values), not %s", source.Describe(n))
 	} else if n != nil {
 		r.fails = !s.Pairs(n, "matrix", func(k, v *yaml.Node) {

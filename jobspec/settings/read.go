@@ -125,7 +125,7 @@ func FromUser(path string, keys, jobKeys []string, out *source.Report) []Given {
 		return nil
 	}
 	root := s.Parse(keys)
-	if root == nil || source.IsNull(root) || !s.Resolve(root) {
+	if source.IsNull(root) || !s.Resolve(root) {
 		return nil
 	}
 	return FromMapping(s, root, jobKeys)

@@ -88,12 +88,12 @@ func same(key string) inOurWords {
 
 // inline returns a value as written on one line; "" if that is too long.
 func inline(v *yaml.Node) string {
-	if v == nil {
+	if IsNull(v) {
 		return ""
 	}
 	switch v.Kind {
 	case yaml.ScalarNode:
-		if IsNull(v) || len(v.Value) > 40 || strings.ContainsAny(v.Value, "\n\"") {
+		if len(v.Value) > 40 || strings.ContainsAny(v.Value, "\n\"") {
 			return ""
 		}
 		if v.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
@@ -117,7 +117,7 @@ func inline(v *yaml.Node) string {
 }
 
 func scalarText(v *yaml.Node) string {
-	if v == nil || v.Kind != yaml.ScalarNode || IsNull(v) {
+	if IsNull(v) || v.Kind != yaml.ScalarNode {
 		return ""
 	}
 	return strings.TrimSpace(v.Value)

@@ -34,7 +34,7 @@ func Write(entries []Entry) string {
 			}
 		}
 		line := func(list ...string) { lines = append(lines, list...) }
-		line("name: " + spell(e.Name))
+		line("name: " + source.Spell(e.Name))
 		line(mapping("matrix", matrix)...)
 		if len(e.params) == 1 && len(zips) == 1 && slices.ContainsFunc(zips[0], func(l string) bool { return len(l) > width }) {
 			line("matrix:", "  include:") // one row a line
@@ -60,7 +60,7 @@ func Write(entries []Entry) string {
 			line("queue: " + e.Queue)
 		}
 		if len(e.keys) > 0 && e.keys[0][0] == "work_dir" {
-			line("work_dir: " + spell(e.keys[0][1]))
+			line("work_dir: " + source.Spell(e.keys[0][1]))
 		}
 		if len(e.env) > 0 {
 			line("env:")
@@ -82,7 +82,7 @@ func Write(entries []Entry) string {
 		}
 		for _, kv := range e.keys {
 			if kv[0] != "work_dir" {
-				line(kv[0] + ": " + spell(kv[1]))
+				line(kv[0] + ": " + source.Spell(kv[1]))
 			}
 		}
 		text += "  - " + strings.Join(lines, "\n    ") + "\n"
@@ -106,15 +106,14 @@ func mapping(key string, list []string) []string {
 }
 
 var (
-	number   = source.Regexp(`^(?:0|-?[1-9][0-9]{0,14})$`)
-	numeral  = source.Regexp(`^-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?$`)
-	inFlow   = source.Regexp(`^[A-Za-z0-9_./=+@%^-]+$`)
-	constant = source.Regexp(`(?i)^(?:null|true|false|~)$`)
+	number  = source.Regexp(`^(?:0|-?[1-9][0-9]{0,14})$`)
+	numeral = source.Regexp(`^-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?$`)
+	inFlow  = source.Regexp(`^[A-Za-z0-9_./=+@%^-]+$`)
 )
 
 // value spells a value in a list or mapping on one line.
 func value(v string, names []string) string {
-	if v = expand.Escape(v, names...); numeral().MatchString(v) || inFlow().MatchString(v) && source.Spell(v) == v && !constant().MatchString(v) {
+	if v = expand.Escape(v, names...); numeral().MatchString(v) || inFlow().MatchString(v) && source.Spell(v) == v {
 		return v
 	}
 	return strconv.Quote(v)
@@ -157,26 +156,12 @@ func step(values []string) (by int) {
 	return by
 }
 
-// spell formats a text so that braces at its beginning do not start a mapping.
-func spell(s string) string {
-	if strings.Contains(s, "{") {
-		return strconv.Quote(s)
-	}
-	return source.Spell(s)
-}
-
 var wrapped = source.Regexp(`\S.{0,92}(?: |$)|\S+ ?`) // one line of a long command
 
 // command formats a command, on several lines if it is long.
 func command(key, indent, s string) []string {
-	if plain := key + source.Spell(s); strings.HasPrefix(plain, key+s) && len(plain) <= width {
-		return []string{plain}
-	}
 	if len(s) <= width || strings.ContainsAny(s, "'\"\n\\#") {
-		if strings.ContainsAny(s, `"\`) {
-			return []string{key + source.Spell(s)}
-		}
-		return []string{key + strconv.Quote(s)}
+		return []string{key + source.Spell(s)}
 	}
 	lines := wrapped().FindAllString(s, -1)
 	head, block := source.SpellScript(strings.Join(lines, "\\\n  ") + "\n")

@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"al.essio.dev/pkg/shellescape"
@@ -38,12 +39,11 @@ type folding struct {
 func (t *table) entry(base string) Entry {
 	f := &folding{n: len(t.rows)}
 	f.columns(t.rows)
-	if rest := f.count(f.cols); rest < f.n {
-		seen, values := map[string]int{}, make([]string, f.n)
-		for r := range values {
-			id := rowOf(f.cols, r)
-			seen[id]++
-			values[r] = fmt.Sprint(seen[id])
+	if of, n := f.number(f.cols); n < f.n {
+		reps, values := make([]int, n), make([]string, f.n)
+		for r, i := range of {
+			reps[i]++
+			values[r] = strconv.Itoa(reps[i])
 		}
 		f.cols = append(f.cols, &column{name: "rep", values: values})
 	}
@@ -60,35 +60,36 @@ func (t *table) entry(base string) Entry {
 	return e
 }
 
-func rowOf(set []*column, r int) string {
-	s := ""
-	for _, c := range set {
-		s += fmt.Sprintf("%d:%s", len(c.values[r]), c.values[r])
+// number numbers the distinct rows of some columns from 0, in order of first occurrence. It returns
+// the number of each row, and how many distinct rows there are.
+func (f *folding) number(set []*column) (of []int, n int) {
+	of, first := make([]int, f.n), map[string]int{}
+	for r := range of {
+		id := ""
+		for _, c := range set {
+			id += fmt.Sprintf("%d:%s", len(c.values[r]), c.values[r])
+		}
+		if _, known := first[id]; !known {
+			first[id] = len(first)
+		}
+		of[r] = first[id]
 	}
-	return s
+	return of, len(first)
 }
 
-// count returns the number of distinct rows of some columns.
-func (f *folding) count(set []*column) int {
-	seen := map[string]bool{}
-	for r := range f.n {
-		seen[rowOf(set, r)] = true
-	}
-	return len(seen)
+func (f *folding) count(set ...*column) int {
+	_, n := f.number(set)
+	return n
 }
 
-// distinct returns columns with only the distinct rows, in order of first occurrence.
+// distinct returns columns with only the distinct rows.
 func (f *folding) distinct(set []*column) []*column {
-	out, seen := make([]*column, len(set)), map[string]bool{}
+	of, n := f.number(set)
+	out := make([]*column, len(set))
 	for i, c := range set {
-		out[i] = &column{name: c.name, raw: c.raw}
-	}
-	for r := range f.n {
-		if id := rowOf(set, r); !seen[id] {
-			seen[id] = true
-			for i, c := range set {
-				out[i].values = append(out[i].values, c.values[r])
-			}
+		out[i] = &column{c.name, make([]string, n), c.raw}
+		for r, v := range c.values {
+			out[i].values[of[r]] = v
 		}
 	}
 	return out
@@ -102,7 +103,7 @@ func (f *folding) sets() (out [][]*column) {
 		set := []*column{c}
 		sets = slices.DeleteFunc(sets, func(s []*column) bool {
 			depends := slices.ContainsFunc(s, func(o *column) bool {
-				return f.count([]*column{o, c}) < f.count([]*column{o})*f.count([]*column{c})
+				return f.count(o, c) < f.count(o)*f.count(c)
 			})
 			if depends {
 				set = slices.Concat(s, set)
@@ -113,9 +114,9 @@ func (f *folding) sets() (out [][]*column) {
 	}
 	product := 1
 	for _, s := range sets {
-		product *= f.count(s)
+		product *= f.count(s...)
 	}
-	if out = sets; product != f.count(f.cols) {
+	if out = sets; product != f.count(f.cols...) {
 		out = [][]*column{slices.Clone(f.cols)}
 	}
 	for _, s := range out {
@@ -123,6 +124,15 @@ func (f *folding) sets() (out [][]*column) {
 	}
 	slices.SortFunc(out, func(a, b []*column) int { return slices.Index(f.cols, a[0]) - slices.Index(f.cols, b[0]) })
 	return out
+}
+
+// add appends a part to a text, and joins literals.
+func add(text []part, p part) []part {
+	if n := len(text) - 1; n >= 0 && p.col == nil && text[n].col == nil {
+		text[n].lit += p.lit
+		return text
+	}
+	return append(text, p)
 }
 
 // express returns a text of columns that expands to each row's value, or nil.
@@ -158,7 +168,7 @@ func (f *folding) express(values []string) (text []part) {
 			for r := range at {
 				at[r] += len(best.values[r])
 			}
-			text = append(text, part{col: best})
+			text = add(text, part{col: best})
 			continue
 		}
 		for r, v := range values {
@@ -166,11 +176,7 @@ func (f *folding) express(values []string) (text []part) {
 				return nil
 			}
 		}
-		if n := len(text); n > 0 && text[n-1].col == nil {
-			text[n-1].lit += values[0][at[0] : at[0]+1]
-		} else {
-			text = append(text, part{lit: values[0][at[0] : at[0]+1]})
-		}
+		text = add(text, part{lit: values[0][at[0] : at[0]+1]})
 		for r := range at {
 			at[r]++
 		}
@@ -218,7 +224,7 @@ func (f *folding) split(values []string, whole bool) (pieces [][]string) {
 	if rows == nil {
 		return [][]string{values}
 	}
-	count := func(values []string) int { return f.count([]*column{{values: values}}) }
+	count := func(values []string) int { return f.count(&column{values: values}) }
 	for i := range rows[0] {
 		p, wide := make([]string, f.n), make([]string, f.n)
 		n := len(pieces)
@@ -250,22 +256,24 @@ func (f *folding) split(values []string, whole bool) (pieces [][]string) {
 	return append(pieces, slices.Repeat([]string{ext}, f.n))
 }
 
-// reserved are words that cannot be names of parameters.
-var reserved = strings.Fields("name work_dir uni_id attempt gpu_list gpu ngpus port config log started include exclude from zip sample rep i run trial worker")
+// reserved are words that mean something else in a matrix, or name the parameters that only number jobs.
+var reserved = strings.Fields("from zip sample rep i run trial worker")
 
-func (f *folding) add(c *cell, values []string) *column {
+func (f *folding) param(c *cell, values []string) *column {
 	name := strings.Trim(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(c.hint, "_"), "_")
 	if name == "" || len(name) > 40 {
 		name = "arg"
 	}
-	if slices.Contains(reserved, strings.ToLower(name)) && (name != "rep" || c.inShell()) || name[0] >= '0' && name[0] <= '9' {
+	lower := strings.ToLower(name)
+	if !expand.Free(lower) || slices.Contains(reserved, lower) && (name != "rep" || c.inShell()) {
 		name = "p_" + name
 	}
 	for n, base := 2, name; slices.ContainsFunc(f.cols, func(o *column) bool { return strings.EqualFold(o.name, name) }); n++ {
 		name = fmt.Sprintf("%s_%d", base, n)
 	}
-	f.cols = append(f.cols, &column{name: name, values: values, raw: c.Raw})
-	return f.cols[len(f.cols)-1]
+	col := &column{name, values, c.Raw}
+	f.cols = append(f.cols, col)
+	return col
 }
 
 // columns creates the parameters of a table, those of simple texts first, so that the rest can be
@@ -279,7 +287,7 @@ func (f *folding) columns(rows [][]cell) {
 			values[i] = append(values[i], rows[r][i].Text)
 		}
 		all := strings.Join(values[i], "")
-		if f.count([]*column{{values: values[i]}}) == 1 {
+		if f.count(&column{values: values[i]}) == 1 {
 			f.texts[i] = []part{{lit: first[i].Text}}
 			continue
 		}
@@ -295,7 +303,7 @@ func (f *folding) columns(rows [][]cell) {
 	slices.SortStableFunc(order, func(a, b int) int { return rank[a] - rank[b] })
 	for _, i := range order {
 		if first[i].Raw {
-			f.texts[i] = []part{{col: f.add(&first[i], values[i])}}
+			f.texts[i] = []part{{col: f.param(&first[i], values[i])}}
 			continue
 		}
 		if f.texts[i] = f.express(values[i]); f.texts[i] != nil {
@@ -304,14 +312,10 @@ func (f *folding) columns(rows [][]cell) {
 		for _, p := range f.split(values[i], first[i].hint == "rep") {
 			text := f.express(p)
 			if text == nil && strings.Join(p, "") != "" {
-				text = []part{{col: f.add(&first[i], p)}}
+				text = []part{{col: f.param(&first[i], p)}}
 			}
 			for _, t := range text {
-				if n := len(f.texts[i]) - 1; n >= 0 && t.col == nil && f.texts[i][n].col == nil {
-					f.texts[i][n].lit += t.lit
-				} else {
-					f.texts[i] = append(f.texts[i], t)
-				}
+				f.texts[i] = add(f.texts[i], t)
 			}
 		}
 	}
@@ -333,18 +337,14 @@ func (f *folding) name(e *Entry) {
 	for s, set := range e.params {
 		var parts []*column
 		for _, c := range set {
-			if f.count(append(parts, c)) > f.count(parts) && !slices.ContainsFunc(c.values, func(v string) bool { return !label().MatchString(v) }) {
+			if f.count(append(parts, c)...) > f.count(parts...) && !slices.ContainsFunc(c.values, func(v string) bool { return !label().MatchString(v) }) {
 				parts = append(parts, c)
 			}
 		}
-		if f.count(parts) < f.count(set) || len(parts) > 3 || len(e.params) > 1 && len(parts) > 1 {
-			seen, values := map[string]string{}, make([]string, f.n)
-			for r := range f.n {
-				id := rowOf(set, r)
-				if seen[id] == "" {
-					seen[id] = fmt.Sprint(len(seen) + 1)
-				}
-				values[r] = seen[id]
+		if of, n := f.number(set); f.count(parts...) < n || len(parts) > 3 || len(e.params) > 1 && len(parts) > 1 {
+			values := make([]string, f.n)
+			for r, i := range of {
+				values[r] = strconv.Itoa(i + 1)
 			}
 			parts = []*column{{name: fmt.Sprint([]string{"i", "run", "trial", "worker"}[s%4], strings.Repeat("_", s/4)), values: values}}
 			e.params[s] = append(parts, set...)
@@ -394,8 +394,8 @@ func (e *Entry) matching(other *Entry, waited func(i, k int) bool) string {
 	return glob
 }
 
-// plainWord matches a text that needs no quotes in a shell.
-var plainWord = source.Regexp(`^[A-Za-z0-9_@%+=:,./-]+$`)
+// needsQuotes reports whether a shell would change a text without quotes.
+func needsQuotes(s string) bool { return shellescape.Quote(s) != s }
 
 // fill sets the entry's texts from the cells of the table.
 func (f *folding) fill(e *Entry, row []cell) {
@@ -406,7 +406,7 @@ func (f *folding) fill(e *Entry, row []cell) {
 		for _, p := range f.texts[i] {
 			lit := p.lit
 			switch {
-			case p.col != nil && (p.col.raw || !c.inShell() || !slices.ContainsFunc(p.col.values, func(v string) bool { return !plainWord().MatchString(v) })):
+			case p.col != nil && (p.col.raw || !c.inShell() || !slices.ContainsFunc(p.col.values, needsQuotes)):
 				lit = "{" + p.col.name + "}"
 			case p.col != nil:
 				lit = "{" + p.col.name + ":q}"

@@ -114,11 +114,7 @@ func (p *printer) folded(f *File, jobs []Job) string {
 		if expand.Escape(line) != line {
 			return ""
 		}
-		var words []fold.Word
-		for _, w := range lint.Words(line) {
-			words = append(words, fold.Word(w))
-		}
-		table[i].Run, table[i].Text = [][]fold.Word{words}, line
+		table[i].Run, table[i].Text = [][]fold.Word{lint.Words(line)}, line
 	}
 	return fold.Write(fold.Fold(table))
 }

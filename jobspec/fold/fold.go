@@ -17,7 +17,7 @@ import (
 // A Word is a word of a command.
 type Word struct {
 	Text string
-	Raw  bool // in shell syntax, such as a redirection or "$HOME"/x
+	Raw  bool // in shell syntax, such as an operator, a redirection or "$HOME"/x
 }
 
 // Words returns arguments as the words of a command.

@@ -2,11 +2,13 @@ package lint
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
 	"mvdan.cc/sh/v3/syntax"
+
+	"gpurun/jobspec/fold"
 )
 
 // A CommandLine is a line that will run as a job of its own, in its own shell.
@@ -22,7 +24,7 @@ type CommandLine struct {
 // parsed is accepted unchanged.
 func ParseCommandLine(text string) (l CommandLine) {
 	l.Text = text
-	if len(text) > maxScript || tooDeep(text) {
+	if tooLarge(text) {
 		return l
 	}
 	defer func() { // see checkNested
@@ -30,7 +32,7 @@ func ParseCommandLine(text string) (l CommandLine) {
 			l = CommandLine{Text: text}
 		}
 	}()
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	file, err := parse(text)
 	if err != nil {
 		l.Err = err.Error()
 		var at syntax.ParseError
@@ -44,36 +46,29 @@ func ParseCommandLine(text string) (l CommandLine) {
 	return l
 }
 
-// A Word is a word in a line, or the text between two words.
-type Word struct {
-	Text string
-	Raw  bool // in shell syntax: an operator, or text that the shell expands
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]*$`)
-
-// Words splits a line into words. Joined with spaces, they mean the same to the shell.
-func Words(text string) (words []Word) {
-	whole := []Word{{text, true}}
-	parse := func(text string) (*syntax.File, string) {
-		file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+// Words splits a line into words, and the texts between them. Joined with spaces, they mean the same to
+// the shell.
+func Words(text string) (words []fold.Word) {
+	whole := []fold.Word{{Text: text, Raw: true}}
+	normalized := func(text string) (*syntax.File, string) {
+		file, err := parse(text)
 		var normal strings.Builder
 		if err != nil || syntax.NewPrinter().Print(&normal, file) != nil {
 			return nil, ""
 		}
 		return file, normal.String()
 	}
-	if len(text) > maxScript || tooDeep(text) || strings.Contains(text, "\n") {
+	if tooLarge(text) || strings.Contains(text, "\n") {
 		return whole
 	}
-	file, normal := parse(text)
+	file, normal := normalized(text)
 	if file == nil {
 		return whole
 	}
 	at, again := uint(0), ""
-	add := func(w Word) {
-		if w.Text != "" {
-			words, again = append(words, w), again+" "+w.Text
+	raw := func(s string) {
+		if s != "" {
+			words, again = append(words, fold.Word{Text: s, Raw: true}), again+" "+s
 		}
 	}
 	syntax.Walk(file, func(n syntax.Node) bool {
@@ -82,16 +77,16 @@ func Words(text string) (words []Word) {
 			if n.Op != syntax.DplOut {
 				return true
 			}
-			add(Word{strings.TrimSpace(text[min(at, n.Pos().Offset()):n.End().Offset()]), true})
+			raw(strings.TrimSpace(text[min(at, n.Pos().Offset()):n.End().Offset()]))
 			at = n.End().Offset()
 			return false
 		case *syntax.Assign, *syntax.Word:
 			from, to := n.Pos().Offset(), n.End().Offset()
-			add(Word{strings.TrimSpace(text[min(at, from):from]), true})
-			add(Word{text[from:to], true})
+			raw(strings.TrimSpace(text[min(at, from):from]))
+			raw(text[from:to])
 			if w, ok := n.(*syntax.Word); ok && len(words) > 0 {
 				if value, ok := literal(w.Parts); ok {
-					words[len(words)-1] = Word{value, false}
+					words[len(words)-1] = fold.Word{Text: value}
 				}
 			}
 			at = to
@@ -99,8 +94,8 @@ func Words(text string) (words []Word) {
 		}
 		return true
 	})
-	add(Word{strings.TrimSpace(text[min(at, uint(len(text))):]), true})
-	if _, same := parse(again); same != normal {
+	raw(strings.TrimSpace(text[min(at, uint(len(text))):]))
+	if _, same := normalized(again); same != normal {
 		return whole
 	}
 	return words
@@ -111,7 +106,7 @@ func literal(parts []syntax.WordPart) (text string, ok bool) {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
-			ok = plainWord.MatchString(p.Value)
+			ok = shellescape.Quote(p.Value) == p.Value
 			text += p.Value
 		case *syntax.SglQuoted:
 			ok = !p.Dollar

@@ -79,7 +79,7 @@ func worthChecking(text string) bool {
 func checkScript(text string, job scriptJob) scriptReport { return checkNested(text, job, 0) }
 
 func checkNested(text string, job scriptJob, depth int) (r scriptReport) {
-	if len(text) > maxScript || len(job.Placeholders) > maxPlaceholders || tooDeep(text) {
+	if tooLarge(text) || len(job.Placeholders) > maxPlaceholders {
 		return scriptReport{}
 	}
 	defer func() { // a bug in the parser must not prevent a run
@@ -87,7 +87,7 @@ func checkNested(text string, job scriptJob, depth int) (r scriptReport) {
 			r = scriptReport{}
 		}
 	}()
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	file, err := parse(text)
 	if err != nil {
 		return scriptReport{}
 	}
@@ -103,9 +103,16 @@ func checkNested(text string, job scriptJob, depth int) (r scriptReport) {
 	return l.report
 }
 
-// tooDeep reports whether brackets are nested deeper than in any real script. The parser recurses
-// for each, and parses some twice.
-func tooDeep(text string) bool {
+func parse(text string) (*syntax.File, error) {
+	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+}
+
+// tooLarge reports whether a text is longer than any command, or its brackets are nested deeper than in
+// any real script. The parser recurses for each, and parses some twice.
+func tooLarge(text string) bool {
+	if len(text) > maxScript {
+		return true
+	}
 	depth, ticks := 0, 0
 	for i := range len(text) {
 		switch text[i] {

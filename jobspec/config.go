@@ -101,7 +101,7 @@ func (b *Batch) open(c *expand.Config, v *expand.Values, note func(path string))
 	for _, s := range c.Sets {
 		sets = append(sets, configedit.Set{
 			Path: s.Path, Add: s.Add || s.Place && !base.Has(s.Path[0]), Line: s.Value.Line, Col: s.Value.Col,
-			Value: configedit.Value{Text: s.Value.Render(v), Tag: s.Kind(v)},
+			Value: configedit.Value{Text: s.Value.Render(v), Tag: v.TagOf(s.Value, s.Tag)},
 		})
 	}
 	return base, sets, nil

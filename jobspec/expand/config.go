@@ -4,23 +4,6 @@ import (
 	"slices"
 )
 
-// Kind returns the YAML type of the value: the variable's type if the value is a single variable,
-// text if it mixes variables and text, otherwise its own.
-func (s *Set) Kind(v *Values) string {
-	g := s.Value.Sole()
-	switch {
-	case s.Value.Constant():
-		return s.Tag
-	case g == nil:
-		return "!!str"
-	case g.Kind == VarParam:
-		return v.Param(g.Param).Tag
-	case g.Kind.Numeric() && v.Runtime != nil:
-		return "!!int"
-	}
-	return "!!str"
-}
-
 // BasePath returns the path of the base. It may use {work_dir}, even while a key is computed.
 func (c *Config) BasePath(v *Values) (string, error) {
 	at := *v

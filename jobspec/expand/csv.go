@@ -90,9 +90,7 @@ func (r *tableReader) header(c *csv.Reader, fields []string) {
 func plain(text string) tableValue {
 	n := yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	tag := n.ShortTag()
-	if text == "" {
-		tag = "!!null"
-	} else if tag == "!!timestamp" || tag == "!!merge" {
+	if tag == "!!timestamp" || tag == "!!merge" {
 		tag = "!!str"
 	}
 	return tableValue{text, tag}

@@ -33,12 +33,11 @@ func (r *matrixReader) from(k, v *yaml.Node) {
 		r.fail(v, "save it as CSV", "from: %s: cannot read %s files, only CSV, JSON Lines, YAML and plain text", v.Value, ext)
 		return
 	}
+	var t *table
 	s := source.OfRows(beside(r.Path, v.Value), data, r.Out)
-	if s == nil {
-		r.fails = true
-		return
+	if s != nil {
+		t = readTable(s)
 	}
-	t := readTable(s)
 	if t == nil {
 		r.fails = true
 		return

@@ -58,23 +58,13 @@ const (
 	argValue = 'v'
 )
 
-// Kind returns the way to pass the argument, which depends on its value's YAML type. A value that
-// is a single variable has the variable's type.
+// Kind returns the way to pass the argument, which depends on its value's YAML type.
 func (a *Arg) Kind(v *Values) byte {
-	tag := a.Tag
-	value := a.Value.Raw
-	if g := a.Value.Sole(); g != nil {
-		tag = "!!str"
-		if g.Kind == VarParam {
-			p := v.Param(g.Param)
-			tag, value = p.Tag, p.Text
-		}
-	}
-	switch tag {
+	switch v.TagOf(a.Value, a.Tag) {
 	case "!!null":
 		return argNone
 	case "!!bool":
-		if on, _ := source.ParseBool(value); on {
+		if on, _ := source.ParseBool(a.Value.Render(v)); on {
 			return argFlag
 		}
 		return argNone

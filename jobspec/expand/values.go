@@ -100,6 +100,23 @@ func (g *Segment) render(v *Values) string {
 	return value
 }
 
+// TagOf returns the YAML type of a value that has the given type in the job file: the variable's type
+// if the value is a single variable, text if it mixes variables and text, otherwise its own.
+func (v *Values) TagOf(t *Text, own string) string {
+	g := t.Sole()
+	switch {
+	case t.Constant():
+		return own
+	case g == nil:
+		return "!!str"
+	case g.Kind == VarParam:
+		return v.Param(g.Param).Tag
+	case g.Kind.Numeric() && v.Runtime != nil:
+		return "!!int"
+	}
+	return "!!str"
+}
+
 // Param returns the value of a parameter; null if there is none.
 func (v *Values) Param(name string) Param {
 	if p := find(v.Params, name); p != nil {

@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/engine":              {"gpurun/gpu", "gpurun/state"},
 	"gpurun/runner/batches":             {"gpurun/gpu", "gpurun/gpu/probe", "gpurun/jobspec", "gpurun/jobspec/source", "gpurun/runner", "gpurun/runner/control", "gpurun/runner/engine", "gpurun/runner/engine/cluster", "gpurun/runner/engine/cluster/gridengine", "gpurun/runner/engine/cluster/slurm", "gpurun/runner/engine/local", "gpurun/runner/engine/procs", "gpurun/runner/files", "gpurun/runner/results", "gpurun/runner/sched", "gpurun/runner/sched/prune", "gpurun/state", "gpurun/state/disk", "gpurun/state/host", "gpurun/state/redact", "gpurun/state/schema"},
 	"gpurun/runner/session":             {"gpurun/gpu", "gpurun/gpu/claim", "gpurun/gpu/hostrules", "gpurun/gpu/probe", "gpurun/jobspec", "gpurun/runner", "gpurun/runner/batches", "gpurun/runner/codecopy", "gpurun/runner/control", "gpurun/runner/engine", "gpurun/runner/engine/cluster", "gpurun/runner/engine/procs", "gpurun/runner/files", "gpurun/runner/sched", "gpurun/state", "gpurun/state/disk", "gpurun/state/host", "gpurun/state/schema"},
-	"gpurun/runner/capture":             {"gpurun/jobspec", "gpurun/jobspec/fold", "gpurun/jobspec/source", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/state/redact"},
+	"gpurun/runner/capture":             {"gpurun/jobspec", "gpurun/jobspec/fold", "gpurun/jobspec/lint", "gpurun/jobspec/source", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/state/redact"},
 	"gpurun/runner/codecopy":            {"gpurun/runner/engine/procs", "gpurun/state/host"},
 	"gpurun/runner/configcopy":          {"gpurun/state/host"},
 	"gpurun/runner/engine/procs":        {"gpurun/state/host"},

@@ -140,19 +140,18 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 		}
 	}
 	for _, s := range list {
-		var found []finding
-		if c.risky || worthChecking(s) || c.mayRunScripts(s) {
-			job := c.job
-			if c.Hooked(s) {
-				job.Conda = ""
-			}
-			r := checkScript(s, job)
-			found = r.Findings
-			for _, name := range r.Scripts {
-				c.script(t, c.program(name))
-			}
+		if !c.risky && !worthChecking(s) && !c.mayRunScripts(s) {
+			continue
 		}
-		for _, f := range found {
+		job := c.job
+		if c.Hooked(s) {
+			job.Conda = ""
+		}
+		r := checkScript(s, job)
+		for _, name := range r.Scripts {
+			c.script(t, c.program(name))
+		}
+		for _, f := range r.Findings {
 			if f.Lint != Background || last && !c.Background {
 				c.tell(t, f)
 			}
@@ -201,33 +200,33 @@ func (c *commandChecker) value(before string, t *expand.Text) {
 }
 
 func (c *commandChecker) tell(t *expand.Text, f finding) {
-	at, _, _ := strings.Cut(f.At, "\n")
-	line, col := t.Line, t.Col
-	if strings.Contains(t.Raw, at) {
-		line, col = c.Source.Find(t.Line, t.Col, at)
+	f.Line, f.Col = t.Line, t.Col
+	if at, _, _ := strings.Cut(f.At, "\n"); strings.Contains(t.Raw, at) {
+		f.Line, f.Col = c.Source.Find(t.Line, t.Col, at)
 	}
-	c.find(source.Problem{Lint: f.Lint, Line: line, Col: col, Text: f.Text, Hint: f.Hint}, f.Warn)
+	c.find(f.Problem, f.Warn)
 }
 
 // script checks a file that a command runs. All findings are warnings, because the file may be run
 // in another way.
 func (c *commandChecker) script(t *expand.Text, p program) {
-	python := strings.HasSuffix(p.name, ".py")
 	if !worthChecking(p.text) {
 		return
 	}
-	var r scriptReport
+	python := strings.HasSuffix(p.name, ".py")
+	check := checkScript
 	if python {
-		r = checkPython(p.text, c.job)
-	} else {
-		r = checkScript(p.text, scriptJob{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
+		check = checkPython
 	}
+	r := check(p.text, scriptJob{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
 	line, col := c.Source.Find(t.Line, t.Col, p.name)
 	for _, f := range r.Findings {
 		if f.Lint == Background && c.Background || f.Lint == Pinned && f.Warn && !python && c.passesGPUs() {
 			continue
 		}
-		c.find(source.Problem{Lint: f.Lint, Line: line, Col: col, Text: fmt.Sprintf("%s:%d: %s", p.name, f.Line, f.Text), Hint: f.Hint}, true)
+		f.Text = fmt.Sprintf("%s:%d: %s", p.name, f.Line, f.Text)
+		f.Line, f.Col = line, col
+		c.find(f.Problem, true)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// dockerFlags are the long options of docker run that take no value.
-var dockerFlags = []string{"--detach", "--interactive", "--tty", "--rm", "--init", "--privileged", "--read-only", "--no-healthcheck", "--oom-kill-disable",
+// DockerFlags are the long options of docker run that take no value.
+var DockerFlags = []string{"--detach", "--interactive", "--tty", "--rm", "--init", "--privileged", "--read-only", "--no-healthcheck", "--oom-kill-disable",
 	"--sig-proxy", "--publish-all", "--disable-content-trust", "--quiet", "--help", "--no-hosts", "--replace", "--tls-verify", "--http-proxy"}
 
 // docker checks docker run. All words after the image are for the container.
@@ -52,7 +52,7 @@ func dockerOption(args []arg) (opt option, ok bool) {
 	}
 	name, v, joined := a.cut()
 	if strings.HasPrefix(word, "--") {
-		if joined || slices.Contains(dockerFlags, name) {
+		if joined || slices.Contains(DockerFlags, name) {
 			return option{name, v, a.word, rest}, true
 		}
 		return valued(name, args)

@@ -101,12 +101,21 @@ func (l *linter) devices(args []arg, maybe bool) {
 	}
 }
 
-func largest(texts []string) int {
+// largest returns the largest of the whole numbers in lists such as 0,1 or "0 1", or -1. A list that
+// contains anything else has none.
+func largest(lists []string) int {
 	most := -1
-	for _, t := range texts {
-		for _, n := range numbers(t) {
-			most = max(most, n)
+	for _, list := range lists {
+		numbers := -1
+		for _, word := range strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", []", r) }) {
+			n, err := strconv.Atoi(word)
+			if err != nil {
+				numbers = -1
+				break
+			}
+			numbers = max(numbers, n)
 		}
+		most = max(most, numbers)
 	}
 	return most
 }
@@ -128,12 +137,13 @@ func (l *linter) outOfRange(n int, maybe bool, at syntax.Node, what string) {
 	l.find(Pinned, maybe, at, what+text, hint)
 }
 
-// launchers have options that select devices by the host's numbers.
-var launchers = map[string][]string{"deepspeed": {"--include", "-i"}, "accelerate": {"--gpu_ids", "--gpu-ids"}}
+// DeviceOptions are options of launchers that select devices by the host's numbers. Without them, the
+// launchers use the job's GPUs.
+var DeviceOptions = map[string][]string{"deepspeed": {"--include", "-i"}, "accelerate": {"--gpu_ids", "--gpu-ids"}}
 
 // launcher refuses a constant list of devices.
 func (l *linter) launcher(name string, args []arg, maybe bool) {
-	for _, o := range options(launcherOptions(args), launchers[name]...) {
+	for _, o := range options(launcherOptions(args), DeviceOptions[name]...) {
 		n := largest(o.value.texts)
 		if o.value.kind != constant || name == "accelerate" && (n < 0 || n >= l.job.GPUs) { // devices reports numbers out of range
 			continue

@@ -167,24 +167,29 @@ func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe boo
 }
 
 // hasFlag reports whether flag is one of a command's short options. Options in valued take a value.
-// The first other word ends the options.
 func hasFlag(words []string, flag byte, valued string) bool {
-	for i := 0; i < len(words); i++ {
-		w := words[i]
-		if len(w) < 2 || w[0] != '-' {
-			return false
+	values, _ := ShortOptions(words, valued)
+	return values[flag] != nil
+}
+
+// ShortOptions divides the words of a command into its short options, with their values, and the rest. A
+// letter in valued is followed by a value.
+func ShortOptions(words []string, valued string) (values map[byte][]string, rest []string) {
+	values = map[byte][]string{}
+	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' {
+		w := words[0][1:]
+		if words = words[1:]; w == "-" {
+			break
 		}
-		for j := 1; j < len(w); j++ {
-			if w[j] == flag {
-				return true
-			}
-			if strings.IndexByte(valued, w[j]) >= 0 {
-				if j == len(w)-1 {
-					i++
+		for w != "" {
+			letter, v := w[0], ""
+			if w = w[1:]; strings.IndexByte(valued, letter) >= 0 {
+				if v, w = w, ""; v == "" && len(words) > 0 {
+					v, words = words[0], words[1:]
 				}
-				break
 			}
+			values[letter] = append(values[letter], v)
 		}
 	}
-	return false
+	return values, words
 }

@@ -27,7 +27,7 @@ func checkPython(text string, job scriptJob) scriptReport {
 
 func (l *linter) pythonLine(line string, n int) {
 	found := func(at, format string, args ...any) {
-		l.report.Findings = append(l.report.Findings, finding{Lint: Pinned, Warn: true, At: at, Line: n, Text: fmt.Sprintf(format, args...), Hint: keepVisible})
+		l.findAt(at, n, Pinned, true, fmt.Sprintf(format, args...), keepVisible)
 	}
 	if m := pyVisible.FindStringSubmatch(line); m != nil && !text(m[1]).hides() {
 		found(m[0], "sets CUDA_VISIBLE_DEVICES to %s, whichever GPUs gpurun assigns", m[1])

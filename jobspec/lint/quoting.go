@@ -62,8 +62,7 @@ func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 	for _, r := range s {
 		h := l.placeholder(r)
 		if h != nil && h.Twice != "" && (quote == '\'' || quote == '"' && s == string(r)) {
-			l.report.Findings = append(l.report.Findings, finding{Lint: Unquoted, Warn: true, At: string(quote) + h.Spelt, Line: int(at.Pos().Line()),
-				Text: quotedTwice(h), Hint: "remove the quotes around it"})
+			l.findAt(string(quote)+h.Spelt, int(at.Pos().Line()), Unquoted, true, quotedTwice(h), "remove the quotes around it")
 		}
 		if h == nil || h.Quoted {
 			continue
@@ -96,8 +95,8 @@ func (l *linter) lostValue(option, w *syntax.Word) {
 
 // unquoted reports a placeholder that should be written {x:q}.
 func (l *linter) unquoted(at syntax.Node, h *placeholder, fix, format string, args ...any) {
-	l.report.Findings = append(l.report.Findings, finding{Lint: Unquoted, Warn: true, At: h.Spelt, Line: int(at.Pos().Line()),
-		Text: fmt.Sprintf(format, args...), Hint: "use {" + strings.Trim(h.Spelt, "{}") + ":q}" + fix})
+	hint := "use {" + strings.Trim(h.Spelt, "{}") + ":q}" + fix
+	l.findAt(h.Spelt, int(at.Pos().Line()), Unquoted, true, fmt.Sprintf(format, args...), hint)
 }
 
 // quotedTwice says that the program gets the quotes of {x:q}.

@@ -42,14 +42,11 @@ type scriptJob struct {
 	Conda        string            // the line that makes conda activate work; "" if it already does
 }
 
-// A finding is one problem in a command.
+// A finding is one problem in a command. Its line is that of the command, 1-based.
 type finding struct {
-	Lint string // its name
+	source.Problem
 	Warn bool   // it may be intended, or is not certain
 	At   string // the text concerned, as spelled in the job file
-	Line int    // line of the command, 1-based
-	Text string
-	Hint string
 }
 
 // A scriptReport is the result of checking one command.
@@ -149,9 +146,12 @@ type linter struct {
 }
 
 func (l *linter) find(lint string, warn bool, n syntax.Node, text, hint string) {
-	l.report.Findings = append(l.report.Findings, finding{
-		Lint: lint, Warn: warn, At: l.spelt(n), Line: int(n.Pos().Line()), Text: text, Hint: hint,
-	})
+	l.findAt(l.spelt(n), int(n.Pos().Line()), lint, warn, text, hint)
+}
+
+func (l *linter) findAt(at string, line int, lint string, warn bool, text, hint string) {
+	p := source.Problem{Lint: lint, Line: line, Text: text, Hint: hint}
+	l.report.Findings = append(l.report.Findings, finding{p, warn, at})
 }
 
 // spelt returns a node as spelled in the job file.

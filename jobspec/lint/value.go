@@ -3,7 +3,6 @@ package lint
 import (
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -316,18 +315,4 @@ func (l *linter) loop(c *syntax.ForClause, maybe bool) {
 			}
 		}
 	}
-}
-
-// numbers returns the whole numbers in a list such as 0,1 or "0 1"; none if it contains anything
-// else.
-func numbers(s string) []int {
-	var list []int
-	for _, w := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '[' || r == ']' }) {
-		n, err := strconv.Atoi(w)
-		if err != nil {
-			return nil
-		}
-		list = append(list, n)
-	}
-	return list
 }

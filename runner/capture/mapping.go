@@ -12,6 +12,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/jobspec/fold"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/source"
 	"gpurun/runner/engine"
 	"gpurun/state/redact"
@@ -33,7 +34,7 @@ var (
 	gpuOption  = source.Regexp(`^--?(?:gpu|gpus_id|gpu[_-]?ids?|gpu[_-]index)(?:=(.*))?$`)
 	processes  = source.Regexp(`^--(nproc[_-]per[_-]node|num_gpus|num_processes)(?:=(\d+))?$`)
 	dockerName = source.Regexp(`^(?:\S*/)?(?:docker|podman|nvidia-docker)$`)
-	dockerFlag = source.Regexp(`^(?:-[ditqP]+|--(?:detach|interactive|tty|rm|init|privileged|read-only|no-healthcheck|oom-kill-disable|publish-all|quiet)|--.*=.*)$`)
+	dockerFlag = source.Regexp(`^(?:-[ditqP]+|--.*=.*)$`)
 	gpuList    = source.Regexp(`^\d{1,2}(?:,\d{1,2})*$`)
 	// Variables that a shell, make or Slurm sets or drops by itself.
 	ownName = source.Regexp(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NV_GPU)$`)
@@ -67,7 +68,7 @@ func container(words, env []string) (out []string, gpus int) {
 	}
 	for i < len(words) && strings.HasPrefix(words[i], "-") { // words after the image are for the container
 		option := words[i:min(i+2, len(words))]
-		if dockerFlag().MatchString(words[i]) {
+		if dockerFlag().MatchString(words[i]) || slices.Contains(lint.DockerFlags, words[i]) {
 			option = option[:1]
 		}
 		i += len(option)
@@ -93,10 +94,6 @@ func container(words, env []string) (out []string, gpus int) {
 	return append(out, words[i:]...), gpus
 }
 
-// pins are options of launchers that replace CUDA_VISIBLE_DEVICES by the host's numbers. They are left
-// out, since without them, launchers use the job's GPUs.
-var pins = map[string][]string{"deepspeed": {"--include", "-i"}, "accelerate": {"--gpu_ids", "--gpu-ids"}}
-
 // argv returns a command's words with its GPUs renumbered from 0, as a job sees them, and their
 // number.
 func argv(words, env []string) (out []string, gpus int) {
@@ -104,7 +101,7 @@ func argv(words, env []string) (out []string, gpus int) {
 	started := false // the options of the launched program may have the same names
 	for i := 0; i < len(words); i++ {
 		started = started || words[i] == "-m" || words[i] == "--module" || strings.HasSuffix(words[i], ".py")
-		if name, list, set := strings.Cut(words[i], "="); !started && slices.Contains(pins[words[0]], name) && list != "all" && (set || i+1 < len(words) && words[i+1] != "all") {
+		if name, list, set := strings.Cut(words[i], "="); !started && slices.Contains(lint.DeviceOptions[words[0]], name) && list != "all" && (set || i+1 < len(words) && words[i+1] != "all") {
 			if !set {
 				i++
 				list = words[i]

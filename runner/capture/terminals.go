@@ -13,6 +13,7 @@ import (
 	"al.essio.dev/pkg/shellescape"
 	"golang.org/x/sys/unix"
 
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/source"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
@@ -165,27 +166,6 @@ func (h *host) close(x *held, list []*pane) {
 	}
 }
 
-// options divides words into options and the rest. A letter in valued is followed by a value.
-func options(words []string, valued string) (values map[byte][]string, rest []string) {
-	values = map[byte][]string{}
-	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' {
-		w := words[0][1:]
-		if words = words[1:]; w == "-" {
-			break
-		}
-		for w != "" {
-			letter, v := w[0], ""
-			if w = w[1:]; strings.Contains(valued, string(letter)) {
-				if v, w = w, ""; v == "" && len(words) > 0 {
-					v, words = words[0], words[1:]
-				}
-			}
-			values[letter] = append(values[letter], v)
-		}
-	}
-	return values, words
-}
-
 var (
 	// tmuxNames are the full names of tmux's short commands.
 	tmuxNames = map[string]string{"new": "new-session", "neww": "new-window", "splitw": "split-window", "send": "send-keys", "has": "has-session", "wait": "wait-for", "ls": "list-sessions", "lsw": "list-windows", "lsp": "list-panes",
@@ -203,7 +183,7 @@ var (
 
 // tmux runs the commands of a call, which end in semicolons.
 func (h *host) tmux(x *held, words []string) {
-	values, words := options(words, "LSfcT")
+	values, words := lint.ShortOptions(words, "LSfcT")
 	if values['V'] != nil {
 		x.Text = "tmux 3.4\n"
 	} else if len(words) == 0 {
@@ -229,7 +209,7 @@ func (h *host) tmuxCommand(x *held, words []string) {
 	name := cmp.Or(tmuxNames[words[0]], words[0])
 	verb, what, _ := strings.Cut(name, "-")
 	opens := name == "new-session" || name == "new-window" || name == "split-window"
-	values, rest := options(words[1:], map[bool]string{false: "FtN", true: "ceFlnpstxy"}[opens])
+	values, rest := lint.ShortOptions(words[1:], map[bool]string{false: "FtN", true: "ceFlnpstxy"}[opens])
 	target, first := strings.Join(values['t'], ""), strings.Join(rest[:min(1, len(rest))], "")
 	found := h.find("tmux", target)
 	live := alive(found)
@@ -377,10 +357,10 @@ func (h *host) screen(x *held, words []string) {
 		}
 		return
 	}
-	values, rest := options(words, valued)
+	values, rest := lint.ShortOptions(words, valued)
 	resumes := values['r'] != nil || values['R'] != nil || values['x'] != nil
 	if resumes && values['X'] == nil && len(rest) > 0 {
-		values, rest = options(append([]string{"-S"}, rest...), valued)
+		values, rest = lint.ShortOptions(append([]string{"-S"}, rest...), valued)
 	}
 	session, window := strings.Join(values['S'], ""), strings.Join(values['p'], "")
 	found := h.find("screen", session)
@@ -401,7 +381,7 @@ func (h *host) screen(x *held, words []string) {
 	case len(found) == 0:
 		x.fail("No screen session found.")
 	case verb == "screen":
-		values, rest := options(rest[1:], valued)
+		values, rest := lint.ShortOptions(rest[1:], valued)
 		p.session, p.title = found[0].session, strings.Join(values['t'], "")
 		number := ""
 		if len(rest) > 0 && strings.Trim(rest[0], "0123456789") == "" {

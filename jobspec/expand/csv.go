@@ -32,9 +32,6 @@ func (r *tableReader) csv() {
 		case errors.As(err, &bad):
 			r.fail(bad.Line, r.column(bad.Line, bad.Column), `write a quote inside a value as "", and the whole value in quotes`, "is not valid CSV: %s", bad.Err)
 			return
-		case err != nil:
-			r.fail(0, 0, "", "is not valid CSV: %s", err)
-			return
 		}
 		line, _ := c.FieldPos(0)
 		if r.wide(line, len(fields)) {

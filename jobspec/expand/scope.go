@@ -15,8 +15,7 @@ var (
 	// Variable matches a {variable} at the beginning of a text.
 	Variable = regexp.MustCompile(`^` + variable)
 	// text that the shell or another tool expands, {{literal}}, and {variable}
-	braced       = regexp.MustCompile(`\$\{\{[^{}]*\}\}|\$\{|\{` + variable + `\}|` + variable)
-	numberFormat = regexp.MustCompile(`^(0?)([0-9]{0,2})(\.[0-9]{1,2})?([dfeEgGxX])$`)
+	braced = regexp.MustCompile(`\$\{\{[^{}]*\}\}|\$\{|\{` + variable + `\}|` + variable)
 )
 
 // A Scope is the set of variables that a text may use.

@@ -165,13 +165,9 @@ func (v *Values) known(k VarKind) string {
 	return v.Log
 }
 
-// FormatNumber formats a number with a format such as 03d, .2f or e.
+// FormatNumber formats a number with the format of a variable, such as 03d, .2f or e.
 func FormatNumber(format, value string) (string, error) {
-	m := numberFormat.FindStringSubmatch(format)
-	if m == nil {
-		return "", fmt.Errorf("invalid number format %q", format)
-	}
-	if strings.ContainsAny(format[len(format)-1:], "dxX") {
+	if verb := format[len(format)-1:]; strings.Contains("dxX", verb) {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
 			f, ferr := strconv.ParseFloat(value, 64)
@@ -179,8 +175,8 @@ func FormatNumber(format, value string) (string, error) {
 				return "", fmt.Errorf("%q is not a whole number", value)
 			}
 		}
-		format = m[1] + m[2] + m[4]
-		return fmt.Sprintf("%"+format, n), nil
+		width, _, _ := strings.Cut(strings.TrimSuffix(format, verb), ".") // a whole number has no decimals
+		return fmt.Sprintf("%"+width+verb, n), nil
 	}
 	f, err := strconv.ParseFloat(value, 64)
 	if err != nil {

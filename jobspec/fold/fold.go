@@ -80,15 +80,12 @@ func Program(cmd []Word) []Word {
 	if at > 0 && launched {
 		return []Word{cmd[0], cmd[at]}
 	}
-	return cmd[:min(at+1, len(cmd))]
+	return cmd[:at+1]
 }
 
 // script returns the index of the script or module that a command runs, or 0, and whether a launcher
 // runs it.
 func script(cmd []Word) (at int, launched bool) {
-	if len(cmd) == 0 {
-		return 0, false
-	}
 	launched = launcher().MatchString(cmd[0].Text)
 	for i := 1; i < len(cmd) && (i < 4 || launched || strings.HasPrefix(path.Base(cmd[0].Text), "python")); i++ {
 		prev, w := cmd[i-1].Text, cmd[i].Text
@@ -105,9 +102,6 @@ func script(cmd []Word) (at int, launched bool) {
 
 // Script returns the name of a program, or of the script it runs.
 func Script(cmd []Word) string {
-	if len(cmd) == 0 {
-		return ""
-	}
 	at, _ := script(cmd)
 	return path.Base(cmd[at].Text)
 }

@@ -151,10 +151,7 @@ func (m *producers) find(path string) int32 {
 	return found
 }
 
-// literalHead returns the prefix of all paths that a doublestar pattern matches.
+// literalHead returns the prefix of all paths that a glob matches.
 func literalHead(pattern string) string {
-	if i := strings.IndexAny(pattern, `*?[{\`); i >= 0 {
-		return pattern[:i]
-	}
-	return pattern
+	return pattern[:strings.IndexAny(pattern, `*?[{\`)]
 }

@@ -64,13 +64,12 @@ func (l *linter) call(c *syntax.CallExpr, maybe bool) {
 		l.docker(c, rest, maybe)
 	case "deepspeed", "accelerate":
 		l.launcher(name, rest, maybe)
-	case "tmux", "screen", "sbatch", "qsub", "tsp", "gbatch":
-		l.detached(name, c, rest, maybe)
 	case "conda", "mamba", "micromamba":
 		l.conda(name, c, rest)
 	case "source", ".", "eval":
 		l.hook(rest)
 	}
+	l.detached(name, c, rest, maybe)
 	if !slices.Contains(quietCommands, name) {
 		l.devices(rest, maybe)
 		l.ports(rest)

@@ -110,27 +110,19 @@ func (b *batchChecker) sameOutput() {
 }
 
 // distinct reports whether all outputs must differ: there is one file and one work dir, and all
-// outputs are spelled the same and contain {name}.
+// outputs are spelled the same and contain {name}. This saves a large batch the search.
 func (b *batchChecker) distinct() bool {
-	var last *expand.Job
-	only := ""
-	for id := range int32(b.Len) {
-		e := b.Job(id)
-		if e.Job == last {
-			continue
-		}
-		last = e.Job
+	spelt, named := map[string]bool{}, true
+	b.jobs(func(e *Expansion) bool {
 		for _, o := range e.Outputs {
-			if isGlob(o.Raw) {
-				continue
+			if !isGlob(o.Raw) {
+				spelt[o.Raw] = true
+				named = named && o.Uses(expand.VarName) && e.WorkDir == nil
 			}
-			if !o.Uses(expand.VarName) || only != "" && only != o.Raw || e.WorkDir != nil || len(b.Files) > 1 {
-				return false
-			}
-			only = o.Raw
 		}
-	}
-	return true
+		return true
+	})
+	return len(spelt) == 0 || len(spelt) == 1 && named && len(b.Files) == 1
 }
 
 // maxSteps bounds the walks through the needs of a whole batch. Beyond it, jobs are assumed to be

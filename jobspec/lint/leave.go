@@ -99,8 +99,8 @@ func (l *linter) detachedWork(c *syntax.CallExpr, maybe bool, hint string, waits
 	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job, so the job ends immediately and the next one gets its GPUs", hint)
 }
 
-// monitoringCommands start or watch work outside the job, and do none of their own.
-var monitoringCommands = []string{"tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "nvidia-smi", "squeue", "qstat", "ps"}
+// monitoringCommands watch work outside the job, and do none of their own.
+var monitoringCommands = []string{"nvidia-smi", "squeue", "qstat", "ps"}
 
 // worksAfter reports whether c is followed by a command that does work.
 func (l *linter) worksAfter(c *syntax.CallExpr) (works bool) {
@@ -122,7 +122,8 @@ func (l *linter) works(c *syntax.CallExpr) bool {
 	if slices.Contains([]string{"docker", "podman", "nvidia-docker"}, name) {
 		return len(words) > 1 && slices.Contains([]string{"exec", "stop", "kill", "rm"}, words[1].prefix)
 	}
-	return !slices.Contains(trivialCommands, name) && !slices.Contains(quietCommands, name) && !slices.Contains(monitoringCommands, name)
+	_, leaves := leaving[name]
+	return !leaves && !slices.Contains(slices.Concat(trivialCommands, quietCommands, monitoringCommands), name)
 }
 
 // leaving holds, by program, the words that move work out of the job, an alternative, and the
@@ -161,7 +162,7 @@ func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe boo
 	for i, a := range args {
 		words[i] = a.prefix
 	}
-	if p := leaving[name]; p.is(words) {
+	if p, known := leaving[name]; known && p.is(words) {
 		l.detachedWork(c, maybe, p.hint, p.waits...)
 	}
 }

@@ -34,7 +34,7 @@ var (
 	gpuOption  = source.Regexp(`^--?(?:gpu|gpus_id|gpu[_-]?ids?|gpu[_-]index)(?:=(.*))?$`)
 	processes  = source.Regexp(`^--(nproc[_-]per[_-]node|num_gpus|num_processes)(?:=(\d+))?$`)
 	dockerName = source.Regexp(`^(?:\S*/)?(?:docker|podman|nvidia-docker)$`)
-	dockerFlag = source.Regexp(`^(?:-[ditqP]+|--.*=.*)$`)
+	dockerFlag = source.Regexp(`^(?:-[ditqP]+|-[ditqP]*[^-ditqP].+|--.*=.*)$`) // options that do not take the next word
 	gpuList    = source.Regexp(`^\d{1,2}(?:,\d{1,2})*$`)
 	// Variables that a shell, make or Slurm sets or drops by itself.
 	ownName = source.Regexp(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NV_GPU)$`)

@@ -434,7 +434,7 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		"in docker":   {"for s in 1 2; do docker run --rm --gpus device=$s img python train.py --seed $s & done; wait; docker run --rm --gpus device=0 img python eval.py --seed 3", 3, `needs: ["train-*"]`},
 		"distributed": {"for s in 1 2; do python -m torch.distributed.run --nproc_per_node=2 --rdzv_id=$s train.py --seed $s; done; python -m torch.distributed.run --nproc_per_node=2 --rdzv_id=3 eval.py --seed 3", 3, `needs: ["train-*"]`},
 		"docker":      {"for g in 0 1; do docker run --rm --gpus device=$g img python train.py --gpus 1 --seed $g & done; wait", 2, `run: 'docker run --rm --gpus "\"device=$CUDA_VISIBLE_DEVICES\"" img python train.py --gpus 1 --seed {seed}'`},
-		"flags":       {"docker run --sig-proxy --gpus device=3 img python train.py", 1, `--sig-proxy --gpus "\"device=$CUDA_VISIBLE_DEVICES\"" img`},
+		"flags":       {"docker run --sig-proxy -itp8080:80 --gpus device=3 img python train.py", 1, `--sig-proxy -itp8080:80 --gpus "\"device=$CUDA_VISIBLE_DEVICES\"" img`},
 		"two devices": {`docker run -v "$PWD":/w --gpus '"device=2,3"' img python train.py`, 1, "gpus: 2"},
 		"visible":     {"docker run --gpus all -e CUDA_VISIBLE_DEVICES=2,3 -e A=b img python train.py", 1, `gpus "\"device=$CUDA_VISIBLE_DEVICES\"" -e A=b img`},
 		"runtime":     {"docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=3 -e CUDA_VISIBLE_DEVICES=0 img python train.py", 1, "nvidia -e NVIDIA_VISIBLE_DEVICES img"},

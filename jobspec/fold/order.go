@@ -13,6 +13,8 @@ type Command struct {
 	Job
 	Began, Ended []int  // per capture; Began is -1 if the command is not in it
 	Waits        string // the batch job that started it, if that job was told to wait for others
+
+	program string // set by Plan
 }
 
 // before reports whether b waited for a in every capture, in whatever order commands ended.
@@ -34,14 +36,14 @@ func (r round) before(o round) bool { return before(r[len(r)-1], o[0]) }
 
 func (r round) programs() (s string) {
 	for _, c := range r {
-		s += fmt.Sprint(Program(c.Run[0]), "\x00")
+		s += c.program
 	}
 	return s
 }
 
 // several reports whether a round has more than one program.
 func (r round) several() bool {
-	return slices.ContainsFunc(r, func(c *Command) bool { return r[:1].programs() != round{c}.programs() })
+	return slices.ContainsFunc(r, func(c *Command) bool { return c.program != r[0].program })
 }
 
 // job joins the commands of a round. ok is false if they differ in a property that a job has only
@@ -179,6 +181,9 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 		if text := fmt.Sprintf(format, args...); !slices.Contains(warnings, text) {
 			warnings = append(warnings, text)
 		}
+	}
+	for _, c := range list {
+		c.program = fmt.Sprint(Program(c.Run[0]), "\x00")
 	}
 	rs := rounds(list)
 	jobs := make([]Job, len(rs))

@@ -13,53 +13,46 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A commandChecker checks the commands of one job as templates.
-type commandChecker struct {
-	*jobChecker
-	job   scriptJob
-	index map[string]int // index of each placeholder by its spelling
-	risky bool           // some placeholder has values that the shell would interpret
-}
-
 // maxValues bounds how many values of each parameter are checked.
 const maxValues = 256
 
+// commands checks the commands of the job as templates.
 func (j *jobChecker) commands() {
 	if !j.Sh() {
 		return
 	}
-	c := &commandChecker{jobChecker: j, job: scriptJob{GPUs: j.GPUs, Env: map[string]string{}}, index: map[string]int{}}
+	j.context = scriptJob{GPUs: j.GPUs, Env: map[string]string{}}
 	if !j.hasConda() {
-		c.job.Conda = expand.CondaHook()
+		j.context.Conda = expand.CondaHook()
 	}
 	for _, e := range j.Env {
-		c.job.Env[e.Name] = c.template(e.Value, false)
+		j.context.Env[e.Name] = j.template(e.Value, false)
 	}
 	for i, t := range j.Commands {
-		c.command(t, i == len(j.Commands)-1)
-		c.syntax(t)
+		j.command(t, i == len(j.Commands)-1)
+		j.syntax(t)
 	}
 	for _, a := range j.Args {
 		key := a.Key
 		if !strings.HasPrefix(key, "-") {
 			key = "--" + key
 		}
-		c.value("x "+key+" ", a.Value)
+		j.value("x "+key+" ", a.Value)
 		for _, g := range a.Value.Segs {
-			if h := c.placeholder(g, true); h.Twice != "" {
-				line, col := c.Source.Find(a.Value.Line, a.Value.Col, g.Lit)
-				c.find(source.Problem{Lint: Unquoted, Line: line, Col: col, Text: quotedTwice(&h), Hint: "args are quoted anyway: write {" + g.Param + "}"}, true)
+			if h := j.placeholder(g, true); h.Twice != "" {
+				line, col := j.Source.Find(a.Value.Line, a.Value.Col, g.Lit)
+				j.find(source.Problem{Lint: Unquoted, Line: line, Col: col, Text: quotedTwice(&h), Hint: "args are quoted anyway: write {" + g.Param + "}"}, true)
 			}
 		}
 	}
 	for _, e := range j.Env {
 		if strings.HasSuffix(e.Name, "PORT") {
-			c.value(e.Name+"=", e.Value)
+			j.value(e.Name+"=", e.Value)
 		}
 	}
 	if j.Config != nil {
 		for _, s := range j.Config.Sets {
-			c.value("x ", s.Value)
+			j.value("x ", s.Value)
 		}
 	}
 }
@@ -74,7 +67,7 @@ func (j *jobChecker) hasConda() bool {
 }
 
 // template returns a text as the shell would see it, with a placeholder for each variable.
-func (c *commandChecker) template(t *expand.Text, quoted bool) string {
+func (j *jobChecker) template(t *expand.Text, quoted bool) string {
 	var b strings.Builder
 	for _, g := range t.Segs {
 		if g.Kind == expand.VarLiteral {
@@ -85,29 +78,29 @@ func (c *commandChecker) template(t *expand.Text, quoted bool) string {
 		if quoted {
 			key += "\x00"
 		}
-		n, ok := c.index[key]
+		n, ok := j.index[key]
 		if !ok {
-			n = len(c.job.Placeholders)
-			c.index[key] = n
-			c.job.Placeholders = append(c.job.Placeholders, c.placeholder(g, quoted))
+			n = len(j.context.Placeholders)
+			j.index[key] = n
+			j.context.Placeholders = append(j.context.Placeholders, j.placeholder(g, quoted))
 		}
 		b.WriteRune(placeholderRune(n))
 	}
 	return b.String()
 }
 
-func (c *commandChecker) placeholder(g expand.Segment, quoted bool) placeholder {
+func (j *jobChecker) placeholder(g expand.Segment, quoted bool) placeholder {
 	h := placeholder{Spelt: g.Lit, Granted: g.Kind == expand.VarGPU || g.Kind == expand.VarGPUList, Quoted: quoted || g.Format == "q"}
 	switch g.Kind {
 	case expand.VarParam:
-		c.Matrix.Formatted(g.Param, func(v expand.Param) bool {
+		j.Matrix.Formatted(g.Param, func(v expand.Param) bool {
 			s := v.Text
 			if g.Format != "" && g.Format != "q" {
 				s, _ = expand.FormatNumber(g.Format, s)
 			}
 			h.Values = append(h.Values, s)
 			if shellescape.Quote(s) != s {
-				c.risky = c.risky || !quoted
+				j.risky = j.risky || !quoted
 				if g.Format == "q" && s != "" && h.Twice == "" {
 					h.Twice = s
 				}
@@ -115,24 +108,24 @@ func (c *commandChecker) placeholder(g expand.Segment, quoted bool) placeholder 
 			return len(h.Values) < maxValues
 		})
 	case expand.VarWorkDir, expand.VarConfig:
-		path := c.Base
-		if g.Kind == expand.VarConfig && c.Config != nil {
-			path, _ = expand.Absolute(path, c.Config.Base.Raw) // the copy is next to it
+		path := j.Base
+		if g.Kind == expand.VarConfig && j.Config != nil {
+			path, _ = expand.Absolute(path, j.Config.Base.Raw) // the copy is next to it
 		}
-		if c.WorkDir == nil && shellescape.Quote(path) != path {
-			h.Values, c.risky = []string{path}, true
+		if j.WorkDir == nil && shellescape.Quote(path) != path {
+			h.Values, j.risky = []string{path}, true
 		}
 	}
 	return h
 }
 
 // command checks one command and the scripts it runs.
-func (c *commandChecker) command(t *expand.Text, last bool) {
-	c.risky = false
-	from := len(c.job.Placeholders)
-	template := c.template(t, false)
+func (j *jobChecker) command(t *expand.Text, last bool) {
+	j.risky = false
+	from := len(j.context.Placeholders)
+	template := j.template(t, false)
 	list := []string{template}
-	for n, h := range c.job.Placeholders[from:] { // a value may be a command of its own
+	for n, h := range j.context.Placeholders[from:] { // a value may be a command of its own
 		for _, v := range h.Values[:min(len(h.Values), 64)] {
 			if worthChecking(v) {
 				list = append(list, strings.ReplaceAll(template, string(placeholderRune(from+n)), v))
@@ -140,20 +133,20 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 		}
 	}
 	for _, s := range list {
-		if !c.risky && !worthChecking(s) && !c.mayRunScripts(s) {
+		if !j.risky && !worthChecking(s) && !j.mayRunScripts(s) {
 			continue
 		}
-		job := c.job
-		if c.Hooked(s) {
+		job := j.context
+		if j.Hooked(s) {
 			job.Conda = ""
 		}
 		r := checkScript(s, job)
 		for _, name := range r.Scripts {
-			c.script(t, c.program(name))
+			j.script(t, j.program(name))
 		}
 		for _, f := range r.Findings {
-			if f.Lint != Background || last && !c.Background {
-				c.tell(t, f)
+			if f.Lint != Background || last && !j.Background {
+				j.tell(t, f)
 			}
 		}
 	}
@@ -161,11 +154,11 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 
 // syntax warns about a script that the shell cannot parse. The shell itself would notice only after
 // it has run the lines above the mistake.
-func (c *commandChecker) syntax(t *expand.Text) {
-	if slices.ContainsFunc(c.Shell, func(word string) bool { return slices.Contains([]string{"zsh", "ksh"}, path.Base(word)) }) {
+func (j *jobChecker) syntax(t *expand.Text) {
+	if slices.ContainsFunc(j.Shell, func(word string) bool { return slices.Contains([]string{"zsh", "ksh"}, path.Base(word)) }) {
 		return
 	}
-	script, v := "", c.Matrix.Values(0, c.First)
+	script, v := "", j.Matrix.Values(0, j.First)
 	for _, g := range t.Segs {
 		switch g.Kind {
 		case expand.VarLiteral:
@@ -184,32 +177,32 @@ func (c *commandChecker) syntax(t *expand.Text) {
 		if l.At > 1 {
 			hint = "the shell runs the lines above before it finds the mistake"
 		}
-		line, col := lineOf(c.Source, t, min(max(0, l.At-1), strings.Count(t.Raw, "\n")))
-		c.Source.Warning(line, col, hint, "the shell cannot parse this: %s", l.Err)
+		line, col := lineOf(j.Source, t, min(max(0, l.At-1), strings.Count(t.Raw, "\n")))
+		j.Source.Warning(line, col, hint, "the shell cannot parse this: %s", l.Err)
 	}
 }
 
 // value checks a value that is passed to the program as a single word.
-func (c *commandChecker) value(before string, t *expand.Text) {
+func (j *jobChecker) value(before string, t *expand.Text) {
 	if !worthChecking(before + t.Raw) {
 		return
 	}
-	for _, f := range checkScript(before+shellescape.Quote(c.template(t, true)), c.job).Findings {
-		c.tell(t, f)
+	for _, f := range checkScript(before+shellescape.Quote(j.template(t, true)), j.context).Findings {
+		j.tell(t, f)
 	}
 }
 
-func (c *commandChecker) tell(t *expand.Text, f finding) {
+func (j *jobChecker) tell(t *expand.Text, f finding) {
 	f.Line, f.Col = t.Line, t.Col
 	if at, _, _ := strings.Cut(f.At, "\n"); strings.Contains(t.Raw, at) {
-		f.Line, f.Col = c.Source.Find(t.Line, t.Col, at)
+		f.Line, f.Col = j.Source.Find(t.Line, t.Col, at)
 	}
-	c.find(f.Problem, f.Warn)
+	j.find(f.Problem, f.Warn)
 }
 
 // script checks a file that a command runs. All findings are warnings, because the file may be run
 // in another way.
-func (c *commandChecker) script(t *expand.Text, p program) {
+func (j *jobChecker) script(t *expand.Text, p program) {
 	if !worthChecking(p.text) {
 		return
 	}
@@ -218,21 +211,21 @@ func (c *commandChecker) script(t *expand.Text, p program) {
 	if python {
 		check = checkPython
 	}
-	r := check(p.text, scriptJob{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
-	line, col := c.Source.Find(t.Line, t.Col, p.name)
+	r := check(p.text, scriptJob{GPUs: j.context.GPUs, Conda: j.context.Conda, Env: j.context.Env})
+	line, col := j.Source.Find(t.Line, t.Col, p.name)
 	for _, f := range r.Findings {
-		if f.Lint == Background && c.Background || f.Lint == Pinned && f.Warn && !python && c.passesGPUs() {
+		if f.Lint == Background && j.Background || f.Lint == Pinned && f.Warn && !python && j.passesGPUs() {
 			continue
 		}
 		f.Text = fmt.Sprintf("%s:%d: %s", p.name, f.Line, f.Text)
 		f.Line, f.Col = line, col
-		c.find(f.Problem, true)
+		j.find(f.Problem, true)
 	}
 }
 
 // passesGPUs reports whether a command passes on the GPUs granted to the job.
-func (c *commandChecker) passesGPUs() bool {
-	return c.runs(func(t *expand.Text) bool {
+func (j *jobChecker) passesGPUs() bool {
+	return j.runs(func(t *expand.Text) bool {
 		return t.Uses(expand.VarGPU) || t.Uses(expand.VarGPUList) || strings.Contains(t.Raw, "VISIBLE_DEVICES")
 	})
 }

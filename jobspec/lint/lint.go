@@ -115,11 +115,14 @@ func (c *Checker) allows(j *expand.Job, lint string) bool {
 type jobChecker struct {
 	*Checker
 	Job
+	context scriptJob      // of its commands
+	index   map[string]int // index of each placeholder by its spelling
+	risky   bool           // some placeholder of a command has values that the shell would interpret
 }
 
 // Check checks one job.
 func (c *Checker) Check(job Job) {
-	j := &jobChecker{c, job}
+	j := &jobChecker{Checker: c, Job: job, index: map[string]int{}}
 	if !j.Unread {
 		j.unused()
 		j.unusedConfig()

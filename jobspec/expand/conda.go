@@ -20,10 +20,13 @@ var (
 	onlyActivate = regexp.MustCompile(`^\s*conda\s+activate\s+[^\s;&|]+\s*$`)
 )
 
+// Shells are shells like sh.
+var Shells = []string{"bash", "sh", "zsh", "dash", "ksh"}
+
 // Sh reports whether the commands are scripts for a shell like sh.
 func (t *Job) Sh() bool {
 	return len(t.Shell) == 0 || slices.ContainsFunc(t.Shell, func(word string) bool {
-		return slices.Contains([]string{"bash", "sh", "zsh", "dash", "ksh"}, filepath.Base(word))
+		return slices.Contains(Shells, filepath.Base(word))
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"gpurun/jobspec/expand"
 )
 
 // An arg is a word of a command and what it evaluates to.
@@ -13,8 +15,6 @@ type arg struct {
 	value
 	word *syntax.Word
 }
-
-var shells = []string{"bash", "sh", "zsh", "dash", "ksh"}
 
 // wrappers run the command that follows their own options.
 var wrappers = []string{"nohup", "time", "nice", "ionice", "env", "sudo", "exec", "command", "builtin", "stdbuf", "timeout", "setsid", "numactl", "taskset", "chrt", "srun"}
@@ -52,7 +52,7 @@ func (l *linter) call(c *syntax.CallExpr, maybe bool) {
 	}
 	name := path.Base(args[0].prefix)
 	rest := args[1:]
-	if slices.Contains(shells, name) {
+	if slices.Contains(expand.Shells, name) {
 		l.nested(c, rest, maybe)
 	}
 	switch name {
@@ -185,7 +185,7 @@ func (l *linter) script(args []arg) {
 	name := path.Base(args[0].prefix)
 	var found string
 	switch {
-	case slices.Contains(shells, name), name == "source", name == ".":
+	case slices.Contains(expand.Shells, name), name == "source", name == ".":
 		found = firstFile(args[1:], "")
 	case strings.HasPrefix(name, "python"), name == "torchrun", name == "deepspeed", name == "accelerate":
 		found = firstFile(args[1:], ".py")

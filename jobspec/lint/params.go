@@ -21,25 +21,27 @@ func (j *jobChecker) unused() {
 	if len(m.Always)+len(m.Partial) == 0 || j.allows(j.Job.Job, Unused) {
 		return
 	}
-	u := j.uses()
+	reached, named := j.uses()
 	for _, name := range repeatNames {
-		u.reached[name] = true
+		reached[name] = true
 	}
+	inName := map[string]bool{}
+	j.mark(inName, j.Name)
 	var idle []string
 	for _, name := range slices.Concat(m.Always, m.Partial) {
 		points := m.Points(name)
-		if u.reached[name] || u.named[name] && indistinguishable(points, name, u.reached) == nil || len(points) < 2 && !j.Own(name) {
+		if reached[name] || named[name] && indistinguishable(points, name, reached) == nil || len(points) < 2 && !j.Own(name) {
 			continue
 		}
-		if j.readByScript(name) || j.inName(name) && j.readsByName() {
-			u.reached[name] = true
+		if j.readByScript(name) || inName[name] && j.readsByName() {
+			reached[name] = true
 		} else {
 			idle = append(idle, name)
 		}
 	}
-	for _, name := range idle { // u.reached is complete only now
-		if same := indistinguishable(m.Points(name), name, u.reached); same != nil || !u.named[name] {
-			j.unusedParam(name, same, u.named[name])
+	for _, name := range idle { // reached is complete only now
+		if same := indistinguishable(m.Points(name), name, reached); same != nil || !named[name] {
+			j.unusedParam(name, same, named[name])
 		}
 	}
 }
@@ -79,29 +81,23 @@ func (j *jobChecker) unusedParam(name string, same []string, named bool) {
 		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, expand.ParamEnv(name))}, same == nil)
 }
 
-// used holds the parameters that a job uses.
-type used struct {
-	reached map[string]bool // in the commands, the work dir or the resources
-	named   map[string]bool // anywhere else
-}
-
-func (j *jobChecker) uses() used {
-	reached := slices.Concat(j.Run(), j.Inputs, j.Config.Texts(), []*expand.Text{j.WorkDir})
-	named := slices.Concat(j.Logs(), j.Outputs, j.Needs, []*expand.Text{j.Name, j.Queue})
+// uses returns the parameters that the job uses: those that reach its commands, its work dir or its
+// resources, and those in anything else.
+func (j *jobChecker) uses() (reached, named map[string]bool) {
+	reached, named = map[string]bool{}, map[string]bool{}
+	j.mark(reached, slices.Concat(j.Run(), j.Inputs, j.Config.Texts(), []*expand.Text{j.WorkDir})...)
+	j.mark(named, slices.Concat(j.Logs(), j.Outputs, j.Needs, []*expand.Text{j.Name, j.Queue})...)
 	for _, m := range j.Metrics {
-		named = append(named, m.File)
+		j.mark(named, m.File)
 	}
 	for _, r := range j.Resources {
 		if r.Key == "desc" || r.Key == "tags" {
-			named = append(named, r.Texts...)
+			j.mark(named, r.Texts...)
 		} else {
-			reached = append(reached, r.Texts...)
+			j.mark(reached, r.Texts...)
 		}
 	}
-	u := used{map[string]bool{}, map[string]bool{}}
-	j.mark(u.reached, reached...)
-	j.mark(u.named, named...)
-	return u
+	return reached, named
 }
 
 // mark records the parameters in texts, and the parameters that those refer to.
@@ -152,13 +148,6 @@ func (j *jobChecker) readByScript(name string) bool {
 			j.markEnvironment(used, j.program(file).text)
 		}
 	}
-	return used[name]
-}
-
-// inName reports whether the job's name contains the parameter.
-func (j *jobChecker) inName(name string) bool {
-	used := map[string]bool{}
-	j.mark(used, j.Name)
 	return used[name]
 }
 

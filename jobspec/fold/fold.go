@@ -36,17 +36,17 @@ type Job struct {
 	Env                 []string // NAME=value; a $NAME at the end of the value is inherited
 	Log, Stdout, Stderr string
 	Keys                []string // keys shared by the entry's jobs, in YAML: "gpus: 2"
-	Queue               string   // a job in a queue is an entry of its own
+	Queued              bool     // in the launcher's queue, as an entry of its own
 }
 
 // An Entry is one entry of a job file.
 type Entry struct {
-	Name  string
-	Glob  string // matches the names of exactly its jobs
-	Needs []string
-	Queue string
-	Keys  []string
-	Jobs  []int // indices of the rows that it replaces
+	Name   string
+	Glob   string // matches the names of exactly its jobs
+	Needs  []string
+	Queued bool
+	Keys   []string
+	Jobs   []int // indices of the rows that it replaces
 
 	params [][]*column // sets of columns, independent of each other
 	rows   []*column   // the same columns, with a value for each job
@@ -234,7 +234,7 @@ func fold(jobs []Job, flags bool) (entries []Entry) {
 	rows, programs := make([][]cell, len(jobs)), map[string][]int{}
 	for i := range jobs {
 		rows[i] = jobs[i].cells()
-		if j := &jobs[i]; flags && j.Queue == "" && len(j.Run) == 1 {
+		if j := &jobs[i]; flags && !j.Queued && len(j.Run) == 1 {
 			k := fmt.Sprint(Program(j.Run[0]), j.Keys)
 			programs[k] = append(programs[k], i)
 		}
@@ -258,7 +258,7 @@ func fold(jobs []Job, flags bool) (entries []Entry) {
 		for _, cmd := range jobs[i].Run {
 			k += fmt.Sprint("\x00", Program(cmd))
 		}
-		if jobs[i].Queue != "" {
+		if jobs[i].Queued {
 			k = fmt.Sprint(i)
 		}
 		if byKind[k] == nil {
@@ -271,7 +271,7 @@ func fold(jobs []Job, flags bool) (entries []Entry) {
 	for _, t := range tables {
 		e := t.entry(base(jobs[t.jobs[0]].Run[0], taken))
 		first := &jobs[t.jobs[0]]
-		if e.Keys, e.Queue = first.Keys, first.Queue; len(t.jobs) == 1 {
+		if e.Keys, e.Queued = first.Keys, first.Queued; len(t.jobs) == 1 {
 			e.text = first.Text
 		}
 		entries = append(entries, e)

@@ -212,7 +212,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	for y, e := range entries {
 		for _, i := range e.Jobs {
 			if leads[y][y] {
-				jobs[i].Queue = "launcher"
+				jobs[i].Queued = true
 				queued++
 			}
 		}
@@ -231,7 +231,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	}
 	for k, r := range rs {
 		p, y := r.programs(), in[k]
-		if entries[y].Queue != "" {
+		if jobs[k].Queued {
 			continue
 		}
 		if i, again := last[p]; again && rs[i].before(r) && !leads[y][in[i]] {
@@ -249,7 +249,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 		})
 	}
 	for y, e := range entries {
-		if p := rs[e.Jobs[0]].programs(); e.Queue == "" && pauses[p] > 0 {
+		if p := rs[e.Jobs[0]].programs(); !e.Queued && pauses[p] > 0 {
 			how := "in groups, one group after another"
 			if pauses[p] == count[p]-1 {
 				how = "one after another"
@@ -286,7 +286,7 @@ func waits(entries []Entry, waited func(i, k int) bool) (after [][]int, leads []
 	for y, b := range entries {
 		after, leads = append(after, make([]int, n)), append(leads, make([]bool, n))
 		for x, a := range entries {
-			if a.Queue != "" && b.Queue != "" {
+			if a.Queued && b.Queued {
 				continue
 			}
 			for _, i := range a.Jobs {

@@ -56,8 +56,8 @@ func Write(entries []Entry) string {
 		if len(e.Needs) > 0 {
 			line("needs: " + strings.ReplaceAll(fmt.Sprintf("%q", e.Needs), `" "`, `", "`))
 		}
-		if e.Queue != "" {
-			line("queue: " + e.Queue)
+		if e.Queued {
+			line("queue: launcher")
 		}
 		if len(e.keys) > 0 && e.keys[0][0] == "work_dir" {
 			line("work_dir: " + source.Spell(e.keys[0][1]))

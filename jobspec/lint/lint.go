@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 )
@@ -79,12 +81,12 @@ func New(out *source.Report) *Checker {
 type Job struct {
 	*expand.Job
 	Source     *source.Source
-	Base       string                  // the file's work dir
-	GPUs       int                     // maximum number of GPUs that any expansion can get; -1 if unknown
-	Background bool                    // work left in the background is intended: a block, or a job that sets leftovers
-	First      string                  // the name of its first expansion
-	Unread     bool                    // some of its texts could not be read, so what it uses is unknown
-	Own        func(param string) bool // whether a parameter is among the job's own params
+	Base       string     // the file's work dir
+	GPUs       int        // maximum number of GPUs that any expansion can get; -1 if unknown
+	Background bool       // work left in the background is intended: a block, or a job that sets leftovers
+	First      string     // the name of its first expansion
+	Unread     bool       // some of its texts could not be read, so what it uses is unknown
+	Params     *yaml.Node // the job's own params
 }
 
 // Find reports a finding in a job, unless the lint is disabled. It is an error unless warn is set;

@@ -30,7 +30,7 @@ func (j *jobChecker) unused() {
 	var idle []string
 	for _, name := range slices.Concat(m.Always, m.Partial) {
 		points := m.Points(name)
-		if reached[name] || named[name] && indistinguishable(points, name, reached) == nil || len(points) < 2 && !j.Own(name) {
+		if reached[name] || named[name] && indistinguishable(points, name, reached) == nil || len(points) < 2 && source.Child(j.Params, name) == nil {
 			continue
 		}
 		if j.readByScript(name) || inName[name] && j.readsByName() {

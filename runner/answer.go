@@ -111,8 +111,8 @@ func (l *loop) status(whole bool) *schema.Status {
 			if at != nil {
 				a.Snapshot = schema.Known(at.snapshot)
 			}
-			if at != nil && at.out.stdout != "" {
-				a.Log = &schema.Log{Path: at.out.stdout, From: schema.AtLeast(at.out.fromStdout, 0)}
+			if at != nil && at.out[0].Path != "" {
+				a.Log = &schema.Log{Path: at.out[0].Path, From: schema.AtLeast(at.out[0].From, 0)}
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 		Grant: a.Start.Grant(),
 	}}}
 	if a.Start.LogFrom > 0 {
-		at.out.fromStdout = a.Start.LogFrom
+		at.out[0].From = a.Start.LogFrom
 	}
 	if id < 0 || b == nil {
 		return at
@@ -93,7 +93,7 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.launch.UniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
 		at.outputs, at.metrics, at.reports, at.launch.WorkDir = r.Outputs, r.Metrics, b.Jobs[id].PruneMetric(), r.WorkDir
 		if r.Stderr != r.Stdout { // start facts of earlier versions lack Stderr
-			at.out.stderr = cmp.Or(a.Start.Stderr, r.Stderr)
+			at.out = append(at.out, logOf(cmp.Or(a.Start.Stderr, r.Stderr))...)
 		}
 	}
 	return at

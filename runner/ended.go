@@ -144,11 +144,11 @@ func exitedZero(e state.End) bool {
 // the script reported. The core decides what the evidence means.
 func judge(at *attempt, e state.End, reported string) sched.Ended {
 	ev := sched.Ended{UniID: at.launch.UniID, End: e, Good: e.Report == "normal_exit"}
-	left, err := files.Result(ResultPath(at.launch.Dir), at.out.stdout+".result.json", at.curve)
+	left, err := files.Result(ResultPath(at.launch.Dir), at.out[0].Path+".result.json", at.curve)
 	if err != nil {
 		ev.Warning = err.Error()
 	}
-	ev.Metrics, ev.LogTo = left.Metrics, size(at.out.stdout)
+	ev.Metrics, ev.LogTo = left.Metrics, size(at.out[0].Path)
 	if at.reports != nil {
 		ev.Points, ev.Rule = at.report(true), at.reports.Rule
 	}
@@ -190,7 +190,7 @@ const minFree = 1 << 20
 
 // full returns the name of a full disk to which an attempt writes, or "".
 func (at *attempt) full() string {
-	for _, d := range [][2]string{{"log", filepath.Dir(at.out.stdout)}, {"work dir", at.launch.WorkDir}} {
+	for _, d := range [][2]string{{"log", filepath.Dir(at.out[0].Path)}, {"work dir", at.launch.WorkDir}} {
 		if free, files := disk.Room(d[1]); files == 0 || free >= 0 && free < minFree {
 			return "the disk of its " + d[0] + " is full, " + d[1]
 		}

@@ -41,7 +41,7 @@ func (l *loop) estimateEnd() {
 	if f.busy || now.Wall.Before(f.next) || l.finished {
 		return
 	}
-	began, logs, most, phase := time.Now(), map[string]logPart{}, map[string]float64{}, l.Core.RunPhase()
+	began, logs, most, phase := time.Now(), map[string]logParts{}, map[string]float64{}, l.Core.RunPhase()
 	all := phase != f.phase || !now.Wall.Before(f.again)
 	metrics := map[string][]jobspec.Metric{}
 	for id, at := range l.attempts.live {
@@ -58,7 +58,7 @@ func (l *loop) estimateEnd() {
 		reading, end, fail, done, steps, says := time.Now(), f.end, f.fail, map[string]float64{}, map[string]int{}, map[string]map[string]any{}
 		for id, log := range logs {
 			if list := metrics[id]; len(list) > 0 {
-				news := files.Measure(list, log.parts(), files.Limits{Bytes: logTail, Until: reading.Add(readEvery)}).Values
+				news := files.Measure(list, log.found(), files.Limits{Bytes: logTail, Until: reading.Add(readEvery)}).Values
 				for name, old := range f.says[id] {
 					if _, known := news[name]; !known {
 						news[name] = old

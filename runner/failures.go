@@ -2,6 +2,7 @@ package runner
 
 import (
 	"gpurun/jobspec"
+	"gpurun/runner/files"
 	"gpurun/state"
 	"gpurun/state/schema"
 )
@@ -9,16 +10,24 @@ import (
 // maxFailures is how many failures the summary lists.
 const maxFailures = 50
 
-// A Last is the last attempt of a failed job.
+// A Last is the last attempt of a failed job. It has no Record for other jobs.
 type Last struct {
-	Start, End state.Fact
-	out        logPart
+	*state.Record
+	out logParts
+}
+
+// Recorded returns the last attempt of a job with this record, which may be nil.
+func Recorded(r *state.Record) (l Last) {
+	if r != nil {
+		l = Last{r, logOf(r.Log)}
+	}
+	return l
 }
 
 // Failures returns the jobs that failed, or whose retry was prevented by the end of the run. It
 // merges jobs that failed with the same error, most frequent first; jobs that were cancelled or
 // interrupted come last.
-func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []schema.FailedJob {
+func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) Last) []schema.FailedJob {
 	var jobs []*schema.Job
 	var lasts []Last
 	var ids []int
@@ -27,12 +36,11 @@ func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int
 		if p == state.Blocked || !p.Bad() && p != state.Interrupted {
 			continue
 		}
-		l, ok := last(id)
-		if !ok || p == state.Interrupted && l.End.UniID != "" {
+		l := last(id)
+		if l.Record == nil || p == state.Interrupted && l.UniID != "" {
 			continue
 		}
-		r := state.NewRecord(b.Jobs[id].File, 0, l.End, &state.Attempt{Start: l.Start})
-		jobs = append(jobs, schema.EndedJob(b.Jobs[id].Name, p, r))
+		jobs = append(jobs, schema.EndedJob(b.Jobs[id].Name, p, l.Record))
 		lasts, ids = append(lasts, l), append(ids, id)
 	}
 	groups, of := schema.Failures(jobs)
@@ -55,20 +63,15 @@ func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int
 			continue
 		}
 		if f := &list[g]; f.Job == "" {
-			*f = schema.FailedJob{Job: jobs[i].Name, Start: lasts[i].Start, End: lasts[i].End, Log: lasts[i].Start.Log, Tail: lasts[i].out.lastLines(5), Alike: groups[g]}
+			last := lasts[i]
+			*f = schema.FailedJob{
+				Job: jobs[i].Name, Start: state.Fact{Time: last.Start, Engine: last.Engine, GPUs: last.GPUs}, End: last.Fact,
+				Log: last.Log, Tail: files.LastLines(last.out.tail(logTail), 5), Alike: groups[g],
+			}
 		}
 		list[g].Blocked += blocked[ids[i]]
 	}
 	return list
-}
-
-// Recorded returns a job's last attempt from its ledger.
-func Recorded(r *state.Record) Last {
-	return Last{
-		Start: state.Fact{Time: r.Start, Log: r.Log, GPUs: r.GPUs},
-		End:   r.Fact,
-		out:   logOf(r.Log),
-	}
 }
 
 // blockedBy returns, for each failed job, the number of jobs that it blocked.

@@ -21,12 +21,12 @@ func TestFailuresAreGroupedAndCancelledJobsComeLast(t *testing.T) {
 	for i, e := range ends {
 		b.Jobs = append(b.Jobs, jobspec.Job{ID: i, Name: string(rune('a' + i)), Needs: e.needs})
 	}
-	got := Failures(b, func(id int) state.Phase { return ends[id].phase }, func(id int) (Last, bool) {
+	got := Failures(b, func(id int) state.Phase { return ends[id].phase }, func(id int) Last {
 		f := state.Fact{Kind: state.KindEnd, Job: b.Jobs[id].Name, State: ends[id].phase, Line: ends[id].line}
 		if f.State == state.Failed {
 			f.ErrorType, f.ExitCode = state.ErrExit, &one
 		}
-		return Last{End: f}, true
+		return Recorded(state.NewRecord(0, 0, f, nil))
 	})
 	if len(got) != 3 {
 		t.Fatalf("got %+v, want 3 groups", got)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"gpurun/jobspec"
@@ -11,31 +12,27 @@ import (
 	"gpurun/state/disk"
 )
 
-// A logPart is an attempt's part of its log files, given by where its output begins.
-type logPart struct {
-	stdout, stderr         string
-	fromStdout, fromStderr int64 // -1 if unknown
-}
+// logParts are an attempt's parts of its logs: of the one for standard output and, if it is another
+// file, of the one for standard error. From is -1 if unknown.
+type logParts []files.LogPart
 
-// logOf returns the logPart of an attempt for which only the log's path is known.
-func logOf(path string) logPart { return logPart{path, path, -1, -1} }
+// logOf returns the part of a log for which only the path is known.
+func logOf(path string) logParts { return logParts{{Path: path, From: -1}} }
 
 // openLogs prepares the logs for an attempt's output. The first attempt in a run starts a new log;
 // a retry appends after a header line, which openLogs returns. own is where gpurun keeps the log of
 // a job without a log key, and began is when the batch began.
-func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(string) bool, began, wall time.Time) (logPart, string, error) {
-	p := logPart{stdout: r.Stdout, stderr: r.Stderr}
-	var err error
-	if p.fromStdout, err = openLog(r.Stdout, own, first, isLog, began); err != nil {
-		return p, "", err
-	}
-	if p.fromStderr = p.fromStdout; r.Stderr != r.Stdout {
-		if p.fromStderr, err = openLog(r.Stderr, own, first, isLog, began); err != nil {
-			return p, "", err
+func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(string) bool, began, wall time.Time) (p logParts, header string, err error) {
+	empty := true // though an attempt that lost a race for its GPU may have created the log
+	for _, path := range slices.Compact([]string{r.Stdout, r.Stderr}) {
+		from, err := openLog(path, own, first, isLog, began)
+		if err != nil {
+			return nil, "", err
 		}
+		p, empty = append(p, files.LogPart{Path: path, From: from}), empty && from == 0
 	}
-	if (first || n == 1) && p.fromStdout == 0 && p.fromStderr == 0 {
-		return p, "", nil // the log is empty, though an attempt that lost a race for its GPU may have created it
+	if (first || n == 1) && empty {
+		return p, "", nil
 	}
 	return p, fmt.Sprintf("%s%d, %s ---\n", files.AttemptHeader, n, wall.Local().Format("2006-01-02 15:04:05")), nil
 }
@@ -62,11 +59,13 @@ func size(path string) int64 {
 	return fi.Size()
 }
 
-// parts returns the attempt's part of each log, up to its current end.
-func (p logPart) parts() []files.LogPart {
-	list := []files.LogPart{{Path: p.stdout, From: p.start(p.stdout, p.fromStdout)}}
-	if p.stderr != p.stdout {
-		list = append(list, files.LogPart{Path: p.stderr, From: p.start(p.stderr, p.fromStderr)})
+// found returns the parts with all offsets known.
+func (p logParts) found() []files.LogPart {
+	list := slices.Clone(p)
+	for i := range list {
+		if list[i].From < 0 {
+			list[i].From = headerIn(list[i].Path)
+		}
 	}
 	return list
 }
@@ -74,21 +73,17 @@ func (p logPart) parts() []files.LogPart {
 // logTail is how much of a log's end is examined, in bytes.
 const logTail = 64 << 10
 
-// tail returns the last bytes of the attempt's part of its logs.
-func (p logPart) tail(max int) []byte {
-	out := files.Tail(p.stdout, p.start(p.stdout, p.fromStdout), max)
-	if p.stderr != p.stdout {
-		out = append(out, files.Tail(p.stderr, p.start(p.stderr, p.fromStderr), max)...)
+// tail returns the last bytes of each part.
+func (p logParts) tail(max int) (out []byte) {
+	for _, part := range p.found() {
+		out = append(out, files.Tail(part.Path, part.From, max)...)
 	}
 	return out
 }
 
-// start returns the offset at which the attempt's part begins. For an adopted attempt it searches
-// for the header; without one, the part is the whole file.
-func (p logPart) start(path string, from int64) int64 {
-	if from >= 0 {
-		return from
-	}
+// headerIn returns the offset of the last attempt's header in a log. Without one, the attempt has
+// the whole log.
+func headerIn(path string) int64 {
 	n := size(path)
 	t := files.Tail(path, max(0, n-logTail), logTail)
 	i := bytes.LastIndex(t, []byte("\n"+files.AttemptHeader))
@@ -96,9 +91,4 @@ func (p logPart) start(path string, from int64) int64 {
 		return 0
 	}
 	return n - int64(len(t)) + int64(i) + 1
-}
-
-// lastLines returns the last n lines of this part; see files.LastLines.
-func (p logPart) lastLines(n int) []string {
-	return files.LastLines(p.tail(logTail), n)
 }

@@ -17,7 +17,7 @@ func (at *attempt) measure(ev *sched.Ended) {
 	limits, read := files.AtEnd(), make(chan files.Measured, 1)
 	go func() {
 		defer func() { _ = recover() }() // there are no values after a panic
-		read <- files.Measure(at.metrics, at.out.parts(), limits)
+		read <- files.Measure(at.metrics, at.out.found(), limits)
 	}()
 	select {
 	case m := <-read:

@@ -211,7 +211,7 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 		launch: p.launch(r, header), code: code,
 	}
 	start := state.Fact{
-		UniID: p.uniID, Log: r.Stdout, LogFrom: out.fromStdout, Commands: p.named(r.Commands), Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
+		UniID: p.uniID, Log: r.Stdout, LogFrom: out[0].From, Commands: p.named(r.Commands), Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
 	}
 	if r.Stderr != r.Stdout {
 		start.Stderr = r.Stderr

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"os"
-	"slices"
 	"time"
 
 	"gpurun/runner/files"
@@ -54,15 +53,15 @@ func (l *loop) sampleProgress(uniIDs []string) {
 // report reads the points that an attempt has reported since the last call.
 func (at *attempt) report(over bool) (points state.Curve) {
 	result := files.LogPart{Path: ResultPath(at.launch.Dir), JSON: true}
-	points, at.read = files.Points(*at.reports, append(at.out.parts(), result), at.read, over)
+	points, at.read = files.Points(*at.reports, append(at.out.found(), result), at.read, over)
 	return points
 }
 
 // written returns the number of bytes in the logs, or -1 if one was removed or is not a regular
 // file.
-func (p logPart) written() (sum int64) {
-	for _, path := range slices.Compact([]string{p.stdout, p.stderr}) {
-		fi, err := os.Stat(path)
+func (p logParts) written() (sum int64) {
+	for _, part := range p {
+		fi, err := os.Stat(part.Path)
 		if err != nil || !fi.Mode().IsRegular() {
 			return -1
 		}

@@ -41,7 +41,7 @@ func (t *tally) fact(l *loop, a sched.Record) {
 		}
 		delete(t.last, a.Job)
 		if f.State != state.Succeeded {
-			e := Last{Start: start, End: f, out: logOf(start.Log)}
+			e := Recorded(state.NewRecord(a.File, 0, f, &state.Attempt{Start: start, Ledger: a.File}))
 			if at := l.attempts.live[f.UniID]; at != nil {
 				e.out = at.out
 			}
@@ -77,10 +77,7 @@ func (l *loop) result() schema.Result {
 	for _, s := range l.Sinks {
 		s.Snapshot(r.Final)
 	}
-	r.Failures = Failures(l.Batch, l.Core.Phase, func(id int) (Last, bool) {
-		e, ok := l.out.last[id]
-		return e, ok
-	})
+	r.Failures = Failures(l.Batch, l.Core.Phase, func(id int) Last { return l.out.last[id] })
 	for _, id := range slices.Sorted(maps.Keys(l.out.demands)) {
 		r.Demands = append(r.Demands, l.out.demands[id])
 	}

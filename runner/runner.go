@@ -117,7 +117,7 @@ type attempt struct {
 	job      int // -1 if the batch has no such job
 	file     int
 	launch   engine.Launch // incomplete for an attempt of an earlier run
-	out      logPart
+	out      logParts
 	outputs  []string
 	metrics  []jobspec.Metric
 	reports  *jobspec.Metric   // metric that prune uses; nil for none

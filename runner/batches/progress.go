@@ -38,12 +38,8 @@ func (s *Progress) ended(ref *Ref) (meanwhile bool) {
 			}
 		}
 	}
-	s.Failures = runner.Failures(b, func(id int) state.Phase { return s.Jobs[id].State }, func(id int) (runner.Last, bool) {
-		r := ref.History.Of(b.Jobs[id].File, b.Jobs[id].Key.String())
-		if r == nil {
-			return runner.Last{}, false
-		}
-		return runner.Recorded(r), true
+	s.Failures = runner.Failures(b, func(id int) state.Phase { return s.Jobs[id].State }, func(id int) runner.Last {
+		return runner.Recorded(ref.History.Of(b.Jobs[id].File, b.Jobs[id].Key.String()))
 	})
 	for i := range s.Failures {
 		if f := &s.Failures[i]; f.Alike.Count <= 1 && ref.after != nil && ref.after.ended[f.End.UniID] {

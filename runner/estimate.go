@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -15,16 +16,21 @@ import (
 // An estimate is the expected end of the run, with the data behind it and the failures so far.
 type estimate struct {
 	end   *schema.End
-	phase schema.RunPhase           // phase of the run for which end was computed
-	fail  []schema.Alike            // failure groups
-	done  map[string]float64        // progress of attempts from their logs, by uni_id
-	steps map[string]int            // total steps of attempts that count them
-	says  map[string]map[string]any // newest metrics in the logs of attempts, by uni_id
-	most  map[string]float64        // highest progress of each attempt; more than 1 once it has started over
+	phase schema.RunPhase       // phase of the run for which end was computed
+	fail  []schema.Alike        // failure groups
+	logs  map[string]logReading // of the attempts, by uni_id
 	busy  bool
 	next  time.Time       // when to read the logs again
 	again time.Time       // when to estimate again
 	seen  gpu.Observation // latest reading of all GPUs, with processes
+}
+
+// A logReading is what the log of an attempt showed when it was last read.
+type logReading struct {
+	done    float64        // progress; 0 if unknown
+	steps   int            // total steps, if the attempt counts them
+	most    float64        // highest progress; more than 1 once the attempt has started over
+	metrics map[string]any // newest values
 }
 
 const (
@@ -41,13 +47,8 @@ func (l *loop) estimateEnd() {
 	if f.busy || now.Wall.Before(f.next) || l.finished {
 		return
 	}
-	began, logs, most, phase := time.Now(), map[string]logParts{}, map[string]float64{}, l.Core.RunPhase()
+	began, live, was, phase := time.Now(), maps.Clone(l.attempts.live), f.logs, l.Core.RunPhase()
 	all := phase != f.phase || !now.Wall.Before(f.again)
-	metrics := map[string][]jobspec.Metric{}
-	for id, at := range l.attempts.live {
-		logs[id], most[id] = at.out, f.most[id]
-		metrics[id] = slices.DeleteFunc(slices.Clone(at.metrics), func(m jobspec.Metric) bool { return m.Log == nil })
-	}
 	var rest *sched.Remaining
 	var over []*schema.Job
 	if all {
@@ -55,24 +56,28 @@ func (l *loop) estimateEnd() {
 	}
 	f.busy = true
 	l.offload(func() func() {
-		reading, end, fail, done, steps, says := time.Now(), f.end, f.fail, map[string]float64{}, map[string]int{}, map[string]map[string]any{}
-		for id, log := range logs {
-			if list := metrics[id]; len(list) > 0 {
-				news := files.Measure(list, log.found(), files.Limits{Bytes: logTail, Until: reading.Add(readEvery)}).Values
-				for name, old := range f.says[id] {
+		reading, end, fail, read, done := time.Now(), f.end, f.fail, map[string]logReading{}, map[string]float64{}
+		for id, at := range live {
+			r := was[id]
+			inLog := slices.DeleteFunc(slices.Clone(at.metrics), func(m jobspec.Metric) bool { return m.Log == nil })
+			if len(inLog) > 0 {
+				news := files.Measure(inLog, at.out.found(), files.Limits{Bytes: logTail, Until: reading.Add(readEvery)}).Values
+				for name, old := range r.metrics {
 					if _, known := news[name]; !known {
 						news[name] = old
 					}
 				}
-				says[id] = news
+				r.metrics = news
 			}
-			if p, n, ok := forecast.Progress(string(log.tail(tailBytes))); ok && p >= most[id] {
-				done[id], most[id], steps[id] = p, p, n
+			r.done, r.steps = 0, 0
+			if p, n, ok := forecast.Progress(string(at.out.tail(tailBytes))); ok && p >= r.most {
+				r.done, r.most, r.steps = p, p, n
 			} else if ok {
-				most[id] = 2 // it started over, like a progress bar that restarts every epoch
+				r.most = 2 // it started over, like a progress bar that restarts every epoch
 			}
+			read[id], done[id] = r, r.done
 		}
-		read := time.Since(reading)
+		reads := time.Since(reading)
 		if all {
 			end = forecast.End(rest, done)
 			fail, _ = schema.Failures(over)
@@ -80,10 +85,10 @@ func (l *loop) estimateEnd() {
 		took := time.Since(began)
 		return func() {
 			wall := l.Now().Wall
-			if f.next = wall.Add(max(readEvery, estimateShare*read)); all {
+			if f.next = wall.Add(max(readEvery, estimateShare*reads)); all {
 				f.phase, f.again = phase, wall.Add(max(estimateEvery, estimateShare*took))
 			}
-			f.busy, f.end, f.fail, f.done, f.steps, f.says, f.most = false, end, fail, done, steps, says, most
+			f.busy, f.end, f.fail, f.logs = false, end, fail, read
 			l.shown.dirty = true
 		}
 	})
@@ -125,9 +130,9 @@ func (f *estimate) addTo(st *schema.Status) {
 func (f *estimate) progress(st *schema.Status) {
 	for i := range st.Jobs {
 		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {
-			a.Progress, a.Steps = schema.Known(f.done[*a.UniID]), schema.Known(f.steps[*a.UniID])
-			if says := f.says[*a.UniID]; len(says) > 0 && a.Ended == nil {
-				a.Metrics = says
+			r := f.logs[*a.UniID]
+			if a.Progress, a.Steps = schema.Known(r.done), schema.Known(r.steps); len(r.metrics) > 0 && a.Ended == nil {
+				a.Metrics = r.metrics
 			}
 		}
 	}

@@ -230,16 +230,16 @@ func (m *Measured) fromFile(list []jobspec.Metric, path string, limits Limits) {
 		missing(name + " is not .json, .jsonl, .yaml, .csv or .tsv")
 		return
 	}
-	rows, err := read(f, list)
-	if err != nil {
+	all := pickers(list)
+	if err := read(f, all); err != nil {
 		missing(name + ": " + shorten(err.Error()))
 		return
 	}
-	for i, x := range list {
-		if r := rows[i]; r.why != "" {
-			m.Missing[x.Name] = r.why + " in " + name
+	for _, p := range all {
+		if p.why != "" {
+			m.Missing[p.metric.Name] = p.why + " in " + name
 		} else {
-			m.found(x, r.text)
+			m.found(p.metric, p.text)
 		}
 	}
 }

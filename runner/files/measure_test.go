@@ -183,11 +183,8 @@ func FuzzMetric(f *testing.F) {
 	f.Add(`()`, []byte("- {a: 1}\n- &x {a: *x}\n"), "-1.a", "a")
 	f.Fuzz(func(t *testing.T, expr string, data []byte, key, at string) {
 		list := []jobspec.Metric{{Name: "m", Key: key, At: at, AtMax: len(data)%2 == 0}}
-		for ending, read := range formats {
-			cells, err := read(strings.NewReader(string(data)), list)
-			if (err == nil) != (len(cells) == 1) {
-				t.Errorf("%s: got %v, %v", ending, cells, err)
-			}
+		for _, read := range formats {
+			_ = read(strings.NewReader(string(data)), pickers(list))
 		}
 		re, err := regexp.Compile(expr)
 		if err != nil || re.NumSubexp() != 1 {

@@ -1,5 +1,7 @@
 package files
 
+import "gpurun/gpu"
+
 // outOfMemory matches the messages of frameworks when GPU memory runs out. It matches the error
 // itself, not advice ("lower the batch size if CUDA runs out of memory"), test names, or exhausted
 // host memory.
@@ -44,4 +46,9 @@ func OutOfMemory(tail []byte) bool {
 		return false
 	}
 	return outOfMemory().Match(noFailure().ReplaceAll(tail, nil))
+}
+
+// DeviceFault reports whether the end of a failed job's log shows a GPU fault.
+func DeviceFault(tail []byte) bool {
+	return gpu.LogBlames(noFailure().ReplaceAll(tail, nil)) && !OutOfMemory(tail)
 }

@@ -102,10 +102,11 @@ func ResultPoints(path string) ([]byte, error) {
 // writeCurve writes the points of an attempt's curves. It does not sync, since nothing depends on
 // the file after a crash.
 func writeCurve(path string, points []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("curves: %w", err)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, points, 0o644)
 	}
-	if err := os.WriteFile(path, points, 0o644); err != nil {
+	if err != nil {
 		return fmt.Errorf("curves: %w", err)
 	}
 	return nil
@@ -175,9 +176,6 @@ func kept(path, keep string) (map[string]any, error) {
 }
 
 func copyFile(from, to string) error {
-	if to == "" {
-		return errors.New("no folder to save them in")
-	}
 	src, _, err := host.OpenRegular(from)
 	if err != nil {
 		return err

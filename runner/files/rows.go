@@ -2,6 +2,8 @@ package files
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -21,22 +23,21 @@ const maxTable = 1 << 30
 // maxDocument is the largest file that must be in memory as a whole, in bytes.
 const maxDocument = 64 << 20
 
-// A cell is the text of a metric's value, or why there is none.
-type cell struct{ text, why string }
-
-// formats are the readers of metrics files by file extension.
-var formats = map[string]func(io.Reader, []jobspec.Metric) ([]cell, error){
+// formats are the readers of metrics files by file extension. They pass the rows of a file to
+// pickers.
+var formats = map[string]func(io.Reader, []picker) error{
 	".json": readJSON, ".jsonl": readJSON, ".ndjson": readJSON,
 	".yaml": readYAML, ".yml": readYAML,
-	".csv": func(r io.Reader, list []jobspec.Metric) ([]cell, error) { return readCSV(r, ',', list) },
-	".tsv": func(r io.Reader, list []jobspec.Metric) ([]cell, error) { return readCSV(r, '\t', list) },
+	".csv": func(r io.Reader, all []picker) error { return readCSV(r, ',', all) },
+	".tsv": func(r io.Reader, all []picker) error { return readCSV(r, '\t', all) },
 }
 
 // A picker picks a metric's value from the rows of a file: from the last row that has one, or from
 // the row in which another column is best.
 type picker struct {
 	metric jobspec.Metric
-	cell   cell
+	text   string // of the value
+	why    string // why there is none, or ""
 	best   float64
 	any    bool // a row has been picked
 }
@@ -44,20 +45,9 @@ type picker struct {
 func pickers(list []jobspec.Metric) []picker {
 	all := make([]picker, len(list))
 	for i, x := range list {
-		all[i] = picker{metric: x, cell: cell{why: "no " + x.Key}}
-		if x.At != "" {
-			all[i].cell.why = "no " + x.At
-		}
+		all[i] = picker{metric: x, why: "no " + cmp.Or(x.At, x.Key)}
 	}
 	return all
-}
-
-func cellsOf(all []picker) []cell {
-	cells := make([]cell, len(all))
-	for i := range all {
-		cells[i] = all[i].cell
-	}
-	return cells
 }
 
 // row considers one row. get returns the text of a column, if it has a value.
@@ -65,7 +55,7 @@ func (p *picker) row(get func(column string) (string, bool)) {
 	text, there := get(p.metric.Key)
 	if p.metric.At == "" {
 		if there {
-			p.cell = cell{text: text}
+			p.text, p.why = text, ""
 		}
 		return
 	}
@@ -75,14 +65,14 @@ func (p *picker) row(get func(column string) (string, bool)) {
 		return
 	}
 	p.any, p.best = true, value
-	p.cell = cell{text: text}
+	p.text, p.why = text, ""
 	if !there {
-		p.cell.why = "no " + p.metric.Key + " where " + p.metric.At + " is best"
+		p.why = "no " + p.metric.Key + " where " + p.metric.At + " is best"
 	}
 }
 
 // readCSV reads a table whose first line has the column names.
-func readCSV(in io.Reader, comma rune, list []jobspec.Metric) ([]cell, error) {
+func readCSV(in io.Reader, comma rune, all []picker) error {
 	buf := bufio.NewReaderSize(in, 64<<10)
 	first, _ := buf.Peek(4 << 10)
 	if mark := "\ufeff"; strings.HasPrefix(string(first), mark) {
@@ -102,69 +92,78 @@ func readCSV(in io.Reader, comma rune, list []jobspec.Metric) ([]cell, error) {
 	columns := map[string]int{}
 	names, err := r.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("is empty")
+		return errors.New("is empty")
 	}
 	for i, name := range names {
 		if _, twice := columns[strings.TrimSpace(name)]; !twice {
 			columns[strings.TrimSpace(name)] = i
 		}
 	}
-	all := pickers(list)
+	var fields []string
+	get := func(column string) (string, bool) {
+		at, known := columns[column]
+		if !known || at >= len(fields) {
+			return "", false
+		}
+		text := strings.TrimSpace(fields[at])
+		return strings.Clone(fields[at]), text != "" && text != column // a job may have repeated the header
+	}
 	for err == nil {
-		var fields []string
-		if fields, err = r.Read(); err != nil {
-			break
-		}
-		for i := range all {
-			all[i].row(func(column string) (string, bool) {
-				at, known := columns[column]
-				if !known || at >= len(fields) || strings.TrimSpace(fields[at]) == "" || strings.TrimSpace(fields[at]) == column {
-					return "", false // a job may have repeated the header
-				}
-				return strings.Clone(fields[at]), true
-			})
+		if fields, err = r.Read(); err == nil {
+			pick(all, get)
 		}
 	}
-	if !errors.Is(err, io.EOF) {
-		return nil, err
+	if errors.Is(err, io.EOF) {
+		return nil
 	}
-	return cellsOf(all), nil
+	return err
+}
+
+// pick passes one row to the pickers.
+func pick(all []picker, get func(column string) (string, bool)) {
+	for i := range all {
+		all[i].row(get)
+	}
 }
 
 // readJSON reads one document, or several in sequence (JSON Lines).
-func readJSON(in io.Reader, list []jobspec.Metric) ([]cell, error) {
+func readJSON(in io.Reader, all []picker) error {
 	data, err := readWhole(in)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d := json.NewDecoder(strings.NewReader(string(quoteNaN(data))))
+	d := json.NewDecoder(bytes.NewReader(quoteNaN(data)))
 	d.UseNumber()
-	return documents(d, "is not JSON", list)
+	return documents(d, "is not JSON", all)
 }
 
 // readYAML reads one document or several.
-func readYAML(in io.Reader, list []jobspec.Metric) ([]cell, error) {
+func readYAML(in io.Reader, all []picker) error {
 	data, err := readWhole(in)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d := yaml.NewDecoder(strings.NewReader(string(data)))
-	return documents(d, "is not YAML", list)
+	return documents(yaml.NewDecoder(bytes.NewReader(data)), "is not YAML", all)
 }
 
 // documents picks values from all documents of a file up to the first invalid one. The file may be
 // incomplete or edited by hand.
-func documents(d interface{ Decode(any) error }, broken string, list []jobspec.Metric) ([]cell, error) {
+func documents(d interface{ Decode(any) error }, broken string, all []picker) error {
 	var docs []any
 	for {
 		var doc any
-		switch err := d.Decode(&doc); {
-		case errors.Is(err, io.EOF), err != nil && len(docs) > 0:
-			return fromDocs(docs, list)
-		case err != nil:
-			return nil, errors.New(broken)
+		err := d.Decode(&doc)
+		switch {
+		case err == nil:
+			docs = append(docs, doc)
+		case len(docs) > 0:
+			fromDocs(docs, all)
+			return nil
+		case errors.Is(err, io.EOF):
+			return errors.New("is empty")
+		default:
+			return errors.New(broken)
 		}
-		docs = append(docs, doc)
 	}
 }
 
@@ -178,27 +177,21 @@ func readWhole(in io.Reader) ([]byte, error) {
 
 // fromDocs picks values from documents. Both a list of objects and a sequence of documents are
 // tables.
-func fromDocs(docs []any, list []jobspec.Metric) ([]cell, error) {
-	if len(docs) == 0 {
-		return nil, errors.New("is empty")
-	}
-	all, rows := pickers(list), docs
-	if rest, isList := docs[0].([]any); isList && len(docs) == 1 {
-		rows = rest
-		for i := range all {
-			if text, ok := at(docs[0], all[i].metric.Key); ok && all[i].metric.At == "" {
-				all[i].metric.Key, all[i].cell = "", cell{text: text} // its rows need no search
-			}
-		}
+func fromDocs(rows []any, all []picker) {
+	list, isList := rows[0].([]any)
+	isList = isList && len(rows) == 1
+	if isList {
+		rows = list
 	}
 	for _, row := range rows {
-		for i := range all {
-			if all[i].metric.Key != "" {
-				all[i].row(func(column string) (string, bool) { return at(row, column) })
-			}
+		pick(all, func(column string) (string, bool) { return at(row, column) })
+	}
+	for i := range all {
+		p := &all[i]
+		if text, ok := at(list, p.metric.Key); isList && ok && p.metric.At == "" { // a path such as -1.acc
+			p.text, p.why = text, ""
 		}
 	}
-	return cellsOf(all), nil
 }
 
 // at returns the text of the value at a dotted path. A key may itself contain dots. A number is an

@@ -1,7 +1,6 @@
 package batches
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -30,7 +29,7 @@ func (r *Reader) Load(paths []string, o jobspec.Options) (*jobspec.Batch, error)
 	o.Reading = func(path string) { read = append(read, path) }
 	b, err := jobspec.Load(paths, o)
 	for _, path := range read {
-		if err := disk.CheckOwnership(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.CheckOwnership(path); err != nil {
 			return nil, jobspec.Report([]jobspec.Problem{{File: path, Text: err.Error(), Hint: askUser}})
 		}
 	}
@@ -62,7 +61,7 @@ func (r *Reader) Reachable(file string) error {
 	if err == nil {
 		err = host.Within(disk.Folder(file, r.StateDir))
 	}
-	if err == nil && host.Exists(file) {
+	if err == nil {
 		err = disk.CheckOwnership(file)
 	}
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 
-	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/files"
 	"gpurun/runner/results"
@@ -27,14 +26,11 @@ func (ref *Ref) Curves(x *state.AttemptRecord) (list []schema.Curve) {
 	if o := ref.History.Open[x.UniID]; o != nil {
 		points, rule = o.Points, o.PointsRule
 	}
-	if len(points) == 0 || ref.Batch == nil {
+	j := ref.named(x.Ledger, x.Job)
+	if len(points) == 0 || j == nil {
 		return list
 	}
-	i := slices.IndexFunc(ref.Batch.Jobs, func(j jobspec.Job) bool { return j.File == x.Ledger && j.Name == x.Job && j.Spec != nil })
-	if i < 0 {
-		return list
-	}
-	m := ref.Batch.Jobs[i].PruneMetric()
+	m := j.PruneMetric()
 	if m == nil || rule != "" && rule != m.Rule || slices.ContainsFunc(list, func(c schema.Curve) bool { return c.Metric == m.Name }) {
 		return list
 	}

@@ -123,8 +123,8 @@ func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 	last := map[job]*state.AttemptRecord{}
 	var order []job
 	var mine []*state.AttemptRecord
-	for _, x := range p.Attempts {
-		if x.Open != nil || x.Recorded != e {
+	for _, x := range p.Attempts { // open ones come last
+		if x.Recorded != e && (x.Open == nil || x.Began != e) {
 			continue
 		}
 		mine = append(mine, x)
@@ -134,17 +134,12 @@ func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 		}
 		last[at] = x
 	}
-	counts, running := map[state.Phase]int{}, map[job]bool{}
-	for _, x := range p.Attempts {
-		if x.Open != nil && x.Began == e {
-			counts[state.Running]++
-			running[job{x.Ledger, x.Key}] = true
-		}
-	}
+	counts := map[state.Phase]int{}
 	var failed []*schema.Job
 	for _, at := range order {
 		x := last[at]
-		if running[at] { // again
+		if x.Open != nil {
+			counts[state.Running]++
 			continue
 		}
 		now := x.State

@@ -7,6 +7,8 @@ import (
 	"gpurun/runner/control"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/disk"
 	"gpurun/state/schema"
 )
 
@@ -49,7 +51,7 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 			open[f.Key] = Unrecorded
 		}
 	}
-	verdicts := ref.verdicts()
+	verdicts, facts := ref.verdicts(), []state.Fact(nil)
 	for id := range batch.Jobs {
 		j := &batch.Jobs[id]
 		if !in[id] {
@@ -75,14 +77,23 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 				fact.Confirm(ref.History.Of(0, j.Key.String()))
 			}
 		}
-		if _, err := st.Append(0, fact); err != nil {
-			st.Close()
-			return rep, StateFailure(err)
-		}
-		rep.Done = append(rep.Done, j.Name)
+		facts = append(facts, fact)
 	}
-	if err := st.Close(); err != nil {
-		return rep, StateFailure(err)
+	err = write(st, facts, &rep)
+	return rep, err
+}
+
+// write appends facts to the ledger of a batch without a run, and unlocks it.
+func write(st *disk.State, facts []state.Fact, rep *control.Reply) error {
+	n, err := st.Append(0, facts...)
+	for _, f := range facts[:n] {
+		rep.Done = append(rep.Done, f.Job)
 	}
-	return rep, nil
+	if closed := st.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return StateFailure(err)
+	}
+	return nil
 }

@@ -100,21 +100,19 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 		}
 	}
 	verdicts = append(verdicts, m.others(given, paths)...)
-	successes := make([]*disk.Success, len(b.Jobs))
 	for id := range b.Jobs {
-		successes[id] = last[b.Jobs[id].File][b.Jobs[id].Key.String()]
+		m.successes = append(m.successes, last[b.Jobs[id].File][b.Jobs[id].Key.String()])
 	}
-	m.successes = successes
-	m.metrics(successes)
+	m.metrics()
 	m.Data.Jobs = make([]results.Job, len(b.Jobs))
 	n := len(m.Data.Metrics)
-	r.divide(len(successes), func(from, to int) {
+	r.divide(len(b.Jobs), func(from, to int) {
 		values := make([]results.Value, (to-from)*n)
-		for id, s := range successes[from:to] {
+		for id, s := range m.successes[from:to] {
 			m.job(from+id, s, values[id*n:(id+1)*n:(id+1)*n])
 		}
 	})
-	for id, s := range successes {
+	for id, s := range m.successes {
 		j, to := &b.Jobs[id], &m.Data.Jobs[id]
 		to.State = m.state(j, s, verdicts[id])
 		if s == nil {
@@ -203,7 +201,7 @@ func (r *Reader) divide(n int, f func(from, to int)) {
 
 // metrics lists the metrics: those in the job file, in its order, then those that jobs reported
 // themselves.
-func (m *measurement) metrics(successes []*disk.Success) {
+func (m *measurement) metrics() {
 	add := func(x jobspec.Metric) {
 		i, known := m.index[x.Name]
 		if !known {
@@ -226,7 +224,7 @@ func (m *measurement) metrics(successes []*disk.Success) {
 		last = list
 	}
 	said := map[string]bool{}
-	for _, s := range successes {
+	for _, s := range m.successes {
 		if s == nil {
 			continue
 		}

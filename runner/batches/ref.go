@@ -340,15 +340,22 @@ func (ref *Ref) Present() func(ledger int, key string) string {
 // LogOf returns the path that the job file gives to the log of an attempt, or "". The ledger has the
 // path at the time, perhaps in a folder that has been moved since.
 func (ref *Ref) LogOf(ledger int, job, uniID string, attempt int) string {
-	if ref.Batch == nil {
+	j := ref.named(ledger, job)
+	if j == nil {
 		return ""
 	}
-	i := slices.IndexFunc(ref.Batch.Jobs, func(j jobspec.Job) bool { return j.Name == job && j.File == ledger })
-	if i < 0 {
-		return ""
-	}
-	r, _ := ref.Batch.Paths(&ref.Batch.Jobs[i], jobspec.Runtime{UniID: uniID, Attempt: attempt})
+	r, _ := ref.Batch.Paths(j, jobspec.Runtime{UniID: uniID, Attempt: attempt})
 	return r.Stdout
+}
+
+// named returns the job of this name in one of the batch's files, or nil.
+func (ref *Ref) named(ledger int, name string) *jobspec.Job {
+	for i := 0; ref.Batch != nil && i < len(ref.Batch.Jobs); i++ {
+		if j := &ref.Batch.Jobs[i]; j.File == ledger && j.Name == name {
+			return j
+		}
+	}
+	return nil
 }
 
 // JobNames returns the current names of a batch's jobs, or nil if its file cannot be read.

@@ -242,6 +242,7 @@ func (ref *Ref) recordDead(facts []state.Fact, rep *control.Reply) error {
 	}
 	h := st.History()
 	open := openKeys(h)
+	var taken []state.Fact
 	for i := range facts {
 		f := &facts[i]
 		why := runner.Supersedes(h.Of(0, f.Key), f)
@@ -252,16 +253,9 @@ func (ref *Ref) recordDead(facts []state.Fact, rep *control.Reply) error {
 			rep.Keep(why, f.Job)
 			continue
 		}
-		if _, err := st.Append(0, *f); err != nil {
-			st.Close()
-			return StateFailure(err)
-		}
-		rep.Done = append(rep.Done, f.Job)
+		taken = append(taken, *f)
 	}
-	if err := st.Close(); err != nil {
-		return StateFailure(err)
-	}
-	return nil
+	return write(st, taken, rep)
 }
 
 // TakeOver records the successes of another batch in this batch's ledger.

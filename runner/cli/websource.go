@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -225,7 +224,7 @@ func (m *webBatch) onlyOurs() error {
 	}
 	_ = ref.Read() // the run reports its errors
 	for _, file := range append(read, ref.Files()...) {
-		if err := disk.CheckOwnership(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.CheckOwnership(file); err != nil {
 			return &batches.Failure{Code: batches.ExitFailed, Text: "not reread: " + err.Error(), Err: err}
 		}
 	}

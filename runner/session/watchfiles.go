@@ -1,8 +1,6 @@
 package session
 
 import (
-	"errors"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -157,7 +155,7 @@ func (w *fileWatch) load(paths []string, o jobspec.Options, load func([]string, 
 
 func onlyOurs(paths []string) error {
 	for _, path := range paths {
-		if err := disk.CheckOwnership(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.CheckOwnership(path); err != nil {
 			return &runner.Mistake{Text: "--watch would run jobs that are later added to the files, but " + err.Error()}
 		}
 	}

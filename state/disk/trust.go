@@ -31,14 +31,15 @@ func above(dir, jobFile string) error {
 	return in(dir, trusted(parent, jobFile, unix.S_ISVTX))
 }
 
-// CheckOwnership returns why another user can control the content of a file, or nil. It checks the
-// file's owner, who can write to it, and who can replace it in its folder.
+// CheckOwnership returns why another user can control the content of a file, or nil, also if there is
+// no such file. It checks the file's owner, who can write to it, and who can replace it in its folder.
 func CheckOwnership(file string) error {
 	var st unix.Stat_t
-	if err := unix.Stat(file, &st); err != nil {
+	switch err := unix.Stat(file, &st); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
 		return &fs.PathError{Op: "stat", Path: file, Err: err}
-	}
-	switch {
 	case int(st.Uid) != os.Geteuid() && st.Uid != 0:
 		return fmt.Errorf("%s belongs to %s", file, userName(st.Uid))
 	case st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && !privateGroup(&st):

@@ -203,7 +203,6 @@ func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (c
 	return r, nil
 }
 
-// takeOver records successes from another ledger for this run's jobs.
 func (l *loop) takeOver(req control.Request) (r control.Reply, err error) {
 	byKey := map[string]int{}
 	for id := range l.Batch.Jobs {

@@ -24,7 +24,6 @@ func (l *loop) start(a sched.Launch) {
 	l.starts = append(l.starts, at.launch)
 }
 
-// launch passes the new and adopted attempts of this step to the engine.
 func (l *loop) launch() {
 	if len(l.asks) > 0 {
 		l.Engine.Adopt(l.asks...)

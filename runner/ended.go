@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,7 +18,6 @@ import (
 	"gpurun/state/disk"
 )
 
-// handle converts engine events to core events.
 func (l *loop) handle(ev engine.Event) {
 	l.warn(ev.Warnings...)
 	if ev.Silent != nil {
@@ -198,7 +198,30 @@ func (at *attempt) full() string {
 	return ""
 }
 
-// causeOf returns the cause of failure in the end of an attempt's log.
+// measureFor bounds the reading of metrics at the end of a job, while its GPUs stay claimed. Commands
+// read slow files later, on demand.
+const measureFor = 200 * time.Millisecond
+
+func (at *attempt) measure(ev *sched.Ended) {
+	if len(at.metrics) == 0 {
+		return
+	}
+	read, until := make(chan files.Measured, 1), time.Now().Add(measureFor)
+	go func() {
+		defer func() { _ = recover() }() // there are no values after a panic
+		read <- files.Measure(at.metrics, at.out.found(), files.Limits{Bytes: 4 << 20, Until: until})
+	}()
+	select {
+	case m := <-read:
+		if ev.Metrics == nil {
+			ev.Metrics = map[string]any{}
+		}
+		maps.Copy(ev.Metrics, m.Values)
+		ev.Measured = m.Sums
+	case <-time.After(measureFor):
+	}
+}
+
 func causeOf(tail []byte) sched.Cause {
 	switch {
 	case files.OutOfMemory(tail):

@@ -113,7 +113,6 @@ func (l *loop) over() (jobs []*schema.Job) {
 // tailBytes is how much of a log's end is searched for progress.
 const tailBytes = 4 << 10
 
-// addTo adds the estimate to a status.
 func (f *estimate) addTo(st *schema.Status) {
 	if st.Is(f.phase) { // otherwise f.end belongs to another phase
 		st.Live.End = f.end

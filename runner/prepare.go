@@ -233,22 +233,6 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 // nodeOnly are the variables that only the node can fill in.
 var nodeOnly = []string{"gpu", "gpu_list", "ngpus", "port"}
 
-// portText returns the port that the attempt may listen on.
-func (p *preparation) portText() string {
-	if p.Does.Places {
-		return engine.Token("port")
-	}
-	return strconv.Itoa(p.port)
-}
-
-// gpus returns the variables for the attempt's GPUs, unless the node sets them.
-func (p *preparation) gpus() []string {
-	if p.Does.Places {
-		return nil
-	}
-	return p.Grant.Environ(p.Indexed)
-}
-
 // named replaces the engine's tokens for nodeOnly variables in commands with "{name}".
 func (p *preparation) named(commands []string) []string {
 	if !p.Does.Places {
@@ -306,12 +290,15 @@ func (p *preparation) copyOf(c *jobspec.Config) *configcopy.Copy {
 }
 
 func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
-	job := p.job
+	job, port, gpus := p.job, strconv.Itoa(p.port), p.Grant.Environ(p.Indexed)
+	if p.Does.Places { // the node sets them
+		port, gpus = engine.Token("port"), nil
+	}
 	l := engine.Launch{
 		Identity: engine.Identity{UniID: p.uniID, Job: job.Name, Dir: p.dir, Grace: job.Spec.Grace, Grant: p.Grant},
 		Command: engine.Command{
 			Shell: r.Shell, Commands: r.Commands, WorkDir: r.WorkDir, Cores: p.Cores,
-			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.portText(), ResultPath(p.dir)}, p.gpus()),
+			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, port, ResultPath(p.dir)}, gpus),
 		},
 		Output:  engine.Output{Stdout: r.Stdout, Stderr: r.Stderr, Header: header},
 		Attempt: p.Attempt, Slot: p.slot, Timeout: p.Timeout, TimeoutSignal: (*engine.TimeoutSignal)(&job.Spec.AtTimeout),

@@ -103,7 +103,6 @@ func (l *loop) reportReload(r control.Reply) {
 	}
 }
 
-// mistaken returns the reply for job files with errors.
 func mistaken(err error) control.Reply {
 	r := control.Reply{Err: err.Error(), Refused: true}
 	if m := (*Mistake)(nil); errors.As(err, &m) {
@@ -173,7 +172,6 @@ func remap(of []bool, at []int32) []bool {
 	return all
 }
 
-// phasesOf returns the phases of the run's first n jobs.
 func (l *loop) phasesOf(n int) []state.Phase {
 	all := make([]state.Phase, n)
 	for id := range all {
@@ -182,7 +180,6 @@ func (l *loop) phasesOf(n int) []state.Phase {
 	return all
 }
 
-// change describes how many jobs were added and removed.
 func change(before, now []state.Phase) string {
 	joined, done, left := 0, 0, 0
 	for id, p := range now {

@@ -24,7 +24,6 @@ func newTally(now time.Time) tally {
 	return tally{began: now, starts: map[string]state.Fact{}, last: map[int]Last{}, demands: map[int]state.Demand{}, held: state.GPUTime{}}
 }
 
-// fact adds a fact to the tally.
 func (t *tally) fact(l *loop, a sched.Record) {
 	f := a.Fact
 	switch f.Kind {
@@ -69,7 +68,6 @@ func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 	t.demands[job] = state.Demand{Job: f.Job, Asked: start.Memory, Peak: f.PeakMemory, Readings: f.PeakReadings}
 }
 
-// result returns the outcome of the run.
 func (l *loop) result() schema.Result {
 	l.save()
 	now, r := l.Now(), l.out.Result

@@ -245,7 +245,6 @@ func (l *loop) step(ev sched.Event) {
 	l.shown.dirty = true
 }
 
-// stop passes a stop request to the core.
 func (l *loop) stop(s sched.StopRequested) {
 	if s.All && l.out.Stopped == "" {
 		l.out.Stopped = s.Why
@@ -328,7 +327,6 @@ func (l *loop) wake(at time.Duration) {
 	}
 }
 
-// snapshot returns the current state of the run.
 func (l *loop) snapshot() *schema.Status {
 	s := l.Core.Snapshot(l.Now())
 	s.Live.Silent = schema.List(l.shown.silent)

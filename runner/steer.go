@@ -106,7 +106,6 @@ func (l *loop) unaffected(op string, id int, p state.Phase) string {
 	return "did not fail: " + string(p)
 }
 
-// set changes settings for the rest of the run.
 func (l *loop) set(values map[string]string) (control.Reply, error) {
 	b := *l.Batch
 	var err error

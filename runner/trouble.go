@@ -47,7 +47,6 @@ func (l *loop) checkState() {
 	}
 }
 
-// warnings tracks the warnings already shown.
 type warnings struct {
 	said  map[string]bool
 	lost  map[gpu.UUID]bool // devices that do not answer

@@ -212,7 +212,6 @@ func sameWord(old, fresh string) bool {
 	return len(old) >= len(head)+len(tail) && strings.HasPrefix(old, head) && strings.HasSuffix(old, tail)
 }
 
-// clipped joins words and shortens a long result.
 func clipped(words []string) string {
 	text := []rune(strings.Join(words, " "))
 	if len(text) > 60 {

@@ -107,7 +107,6 @@ func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engi
 	return b, kind, SameEngine(kind, s.History(), s.Dir)
 }
 
-// engineName returns the name of an attempt's engine.
 func engineName(at *state.Attempt) string {
 	if at.Start.Engine == "" {
 		return "local"

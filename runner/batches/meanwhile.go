@@ -57,7 +57,6 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 	return m
 }
 
-// words describes the state of an open attempt.
 func (m openAttempts) words(a *state.Attempt) string {
 	uni := a.Start.UniID
 	if host := m.Away[uni]; host != "" {

@@ -86,7 +86,6 @@ func (m *Mirror) Look() (*schema.View, error) {
 	return m.view, nil
 }
 
-// stale reports whether the batch must be reloaded.
 func (m *Mirror) stale() bool {
 	if m.view == nil || m.again {
 		return true
@@ -178,7 +177,6 @@ func (m *Mirror) facts() (touched map[int]bool, all bool) {
 	return touched, all || len(touched) > 0 && !m.ref.Alive
 }
 
-// place returns the job that a fact belongs to.
 func (m *Mirror) place(ledger int, f *state.Fact) jobPlace {
 	at := jobPlace{m.ref.Files()[ledger], f.Key, f.Job}
 	if a := m.ref.History.Open[f.UniID]; a != nil && at.key == "" {

@@ -71,7 +71,6 @@ func (m *Mirror) Row() (*schema.BatchRow, error) {
 	return l.row, nil
 }
 
-// runLog returns all runs and attempts so far.
 func (m *Mirror) runLog() *runLog {
 	p := m.past.read(m.ref, m.after)
 	p.waits = func(x *state.AttemptRecord) bool {
@@ -104,7 +103,6 @@ func (m *Mirror) attempts() []schema.AttemptRow {
 	return rows
 }
 
-// ready loads the batch unless it is loaded.
 func (m *Mirror) ready() error {
 	if m.view == nil {
 		return m.load()
@@ -226,7 +224,6 @@ func (p *runLog) LogPaths() func(uniID string) (path string, err error, known bo
 	}
 }
 
-// attempt returns the attempt with a uni_id, and all attempts.
 func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRecord, error) {
 	if err := m.ready(); err != nil {
 		return nil, nil, err

@@ -195,7 +195,6 @@ func (r *Reader) liveOf(batches []disk.Batch) ([]*Ref, error) {
 	return refs, nil
 }
 
-// namesOf joins the names of the batches' job files.
 func namesOf(refs []*Ref) string {
 	var names []string
 	for _, ref := range refs {

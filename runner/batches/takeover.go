@@ -197,7 +197,6 @@ func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool, abandon s
 	return nil
 }
 
-// openKeys returns the keys of open attempts.
 func openKeys(h *state.History) map[string]bool {
 	open := map[string]bool{}
 	for _, at := range h.Attempts() {

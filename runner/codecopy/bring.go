@@ -69,7 +69,6 @@ func (t *Tree) MoveOutputs(patterns []string) error {
 	return errors.Join(b.errs...)
 }
 
-// leadsOut reports whether a path leaves the copy through a link.
 func (t *Tree) leadsOut(rel string) bool {
 	real, err := filepath.EvalSymlinks(t.at(rel))
 	return err != nil || !host.Inside(t.Dir, real)

@@ -30,12 +30,6 @@ type Limits struct {
 	Until time.Time
 }
 
-// AtEnd returns the limits for reading metrics at the end of a job, while its GPUs wait to be
-// released. Metrics beyond the limits are read later, on demand.
-func AtEnd() Limits { return Limits{4 << 20, time.Now().Add(measureFor)} }
-
-const measureFor = 200 * time.Millisecond
-
 // Measured holds the metrics found for a job.
 type Measured struct {
 	Values  map[string]any    // a number, or a string such as "NaN", as in the ledger
@@ -203,7 +197,6 @@ func lastMatch(re *regexp.Regexp, line []byte) (text string, ok bool) {
 	return text, ok
 }
 
-// fromFile reads metrics from one file.
 func (m *Measured) fromFile(list []jobspec.Metric, path string, limits Limits) {
 	missing := func(why string) {
 		for _, x := range list {

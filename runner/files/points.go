@@ -44,7 +44,6 @@ func Points(m jobspec.Metric, logs []LogPart, at LogPosition, over bool) (state.
 	return nil, at
 }
 
-// read continues reading one log.
 func (at *LogPosition) read(m jobspec.Metric, i int, p LogPart, over bool) (points state.Curve) {
 	f, info, err := host.OpenRegular(p.Path)
 	if err != nil {

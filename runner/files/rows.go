@@ -119,7 +119,6 @@ func readCSV(in io.Reader, comma rune, all []picker) error {
 	return err
 }
 
-// pick passes one row to the pickers.
 func pick(all []picker, get func(column string) (string, bool)) {
 	for i := range all {
 		all[i].row(get)
@@ -137,7 +136,6 @@ func readJSON(in io.Reader, all []picker) error {
 	return documents(d, "is not JSON", all)
 }
 
-// readYAML reads one document or several.
 func readYAML(in io.Reader, all []picker) error {
 	data, err := readWhole(in)
 	if err != nil {

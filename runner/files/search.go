@@ -37,7 +37,6 @@ func (e *GaveUp) Error() string {
 	return fmt.Sprintf("%s: no match found within %s; narrow the pattern to a folder", e.Pattern, e.After)
 }
 
-// short returns the message with the pattern relative to dir.
 func (e *GaveUp) short(dir string) string {
 	return (&GaveUp{Short(dir, e.Pattern), e.After}).Error()
 }

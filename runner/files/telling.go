@@ -114,7 +114,6 @@ func TellingLine(tail []byte, killed bool) string {
 	return shorten(strings.TrimLeft(best, " \t"))
 }
 
-// weigh rates a line outside tracebacks.
 func weigh(line string) int {
 	switch {
 	case epilogue().MatchString(line):

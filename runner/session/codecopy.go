@@ -58,7 +58,6 @@ func (r *Run) prepareCopies() error {
 	return err
 }
 
-// copyFailure returns an error that explains why the code was not copied, with a hint.
 func copyFailure(file string, err error) error {
 	f := &batches.Failure{Code: batches.ExitState, Text: file + ": cannot copy the code (snapshot: true): " + err.Error(), Err: err, Hint: "fix it, or run without a copy: --no-snapshot"}
 	if much := (*codecopy.TooLarge)(nil); errors.As(err, &much) {
@@ -105,7 +104,6 @@ func (r *Run) removeCopies() {
 	}
 }
 
-// copies returns the folders that contain code copies of a file.
 func (r *Run) copies(file int) []string {
 	dir := r.Batch.Files[file].WorkDir
 	if real, err := filepath.EvalSymlinks(dir); err == nil {

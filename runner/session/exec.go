@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"reflect"
@@ -194,6 +195,49 @@ func (e *Exec) try(ctx context.Context, snap gpu.Observation) (ok bool, why stri
 		}
 	}
 	return false, strings.Join(parts, "; "), pause
+}
+
+// offerTimeout is how long an ended command holds its GPUs for the runs that it offers them to.
+// After that, those runs notice free GPUs themselves.
+const offerTimeout = time.Second
+
+// offerGPUs offers the GPUs of an ended command to the next runs in line. It waits until they
+// accept, because the offers end with this process.
+func (e *Exec) offerGPUs() {
+	if e.engine.Engine == nil {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), offerTimeout)
+	defer stop()
+	e.pool.AdvanceTo(host.Boottime())
+	e.pool.Turns.SetWish(gpu.Wish{})
+	e.readNeighbors(ctx)
+	if !e.pool.Turns.HasRivals() {
+		return
+	}
+	turns := map[gpu.UUID]gpu.Turn{}
+	left := e.pool.Release(host.Boottime(), e.uniID)
+	for i, id := range left {
+		if turn, ok := e.pool.Turns.Next(host.Boottime(), id, left[i:]...); ok {
+			turns[id] = turn
+			e.pool.Offer(id, turn.Run)
+			e.engine.Claims.Offer(e.uniID, id, turn.Run)
+		}
+	}
+	for len(turns) > 0 && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-e.engine.Events():
+		case <-time.After(offeredPause):
+		}
+		e.readNeighbors(ctx)
+		maps.DeleteFunc(turns, e.pool.WasTaken)
+	}
+}
+
+func (e *Exec) readNeighbors(ctx context.Context) {
+	others, _ := e.engine.Claims.Others(ctx, nil)
+	e.pool.ObserveOthers(host.Boottime(), others, e.engine.Claims.Wishes())
 }
 
 // StopExec stops this user's exec commands of that name, running or waiting, and returns the number

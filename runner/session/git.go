@@ -32,7 +32,6 @@ func (r *Run) askGit() <-chan []commit {
 	return answer
 }
 
-// commitsOf returns the commit of each file's work dir.
 func commitsOf(b *jobspec.Batch) []commit {
 	return inWorkDirs(b, func(ctx context.Context, dir string) commit {
 		id := gitHead(ctx, dir)

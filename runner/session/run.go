@@ -95,7 +95,6 @@ type Run struct {
 // New returns a run. Open reads its files.
 func New(c Config) *Run { return &Run{Config: c} }
 
-// sim reports whether the GPUs are simulated.
 func (r *Run) sim() bool { return r.Source.Sim != "" }
 
 // Skip records a run with nothing to do.
@@ -181,7 +180,6 @@ func (r *Run) Open() error {
 	return nil
 }
 
-// logger returns the logger that writes run.log.
 func (r *Run) logger() zerolog.Logger {
 	zerolog.ErrorHandler = func(error) {} // a full disk under run.log must not flood the terminal
 	level, _ := zerolog.ParseLevel(r.LogLevel)

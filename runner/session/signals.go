@@ -52,7 +52,6 @@ func (p *Process) catchSignals(view hinter, tty bool, leave chan<- struct{}) *si
 	return s
 }
 
-// close stops catching signals.
 func (s *signals) close() {
 	signal.Stop(s.in)
 	close(s.in)
@@ -66,7 +65,6 @@ func OutliveReader() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGUSR1)
 }
 
-// onTerminal reports whether this run has a terminal.
 func (p *Process) onTerminal() bool { return p.OutTTY || term.IsTerminal(int(os.Stdin.Fd())) }
 
 func (s *signals) run(p *Process, view hinter, tty bool) {

@@ -230,7 +230,6 @@ func temporary(path string, text []byte, mode fs.FileMode) (*renameio.PendingFil
 	return t, info, err
 }
 
-// written writes text at the beginning of a file, and returns the file's new info.
 func written(f *os.File, text []byte) (fs.FileInfo, error) {
 	if _, err := f.WriteAt(text, 0); err != nil {
 		return nil, err

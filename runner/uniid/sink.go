@@ -92,7 +92,6 @@ func (s *Sink) Report(job int, uniID string) (end, errorType string) {
 	return s.maintainer(path).report(uniID)
 }
 
-// path returns the file of a job, "" for none.
 func (s *Sink) path(job int) string {
 	if job < 0 {
 		return ""

@@ -43,10 +43,10 @@ type Exec struct {
 	lost   int // consecutive claims lost to other runs
 	pool   *gpu.Pool
 	spent  *claimSet
-	engine engine.Opened // without an Engine if there are no GPUs
-	host   HostRules     // as of the claim
-	timer  *time.Timer   // for the host's max_timeout, or nil
-	over   chan struct{} // closed when the timer has ended the command
+	engine engine.Opened  // without an Engine if there are no GPUs
+	limits *gpu.HostRules // as of the claim
+	timer  *time.Timer    // for the host's max_timeout, or nil
+	over   chan struct{}  // closed when the timer has ended the command
 }
 
 // execPrefix precedes the command's name in claims.
@@ -122,7 +122,7 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 			if note := pool.Note(snap.At, req, e.grant); note != "" {
 				e.Tell(note)
 			}
-			e.host = HostRules{HostRules: pool.Host()}
+			e.limits = pool.Host()
 			return indexed(p), nil
 		case e.Rules.AtOnce:
 			return false, &batches.Failure{Code: batches.ExitNotYet, Text: "no GPU free: " + why}

@@ -89,7 +89,10 @@ func (h *HostRules) Rules(r gpu.Rules, devs []gpu.Device, sim bool) (gpu.Rules, 
 	in := InheritedGPUs(sim)
 	var err error
 	r.IDs, err = in.Managed(devs, r.IDs)
-	r.Host, r.Others, r.UID, r.Run, r.Machine = h.HostRules, h.others(r.Others), host.CurrentUID(), RunID(), probe.Machine()
+	r.Host, r.UID, r.Run, r.Machine = h.HostRules, host.CurrentUID(), RunID(), probe.Machine()
+	if h.blind {
+		r.Others = gpu.OthersAvoid
+	}
 	return r, err
 }
 

@@ -44,14 +44,6 @@ func HostRulesOf(p probe.Prober) (h HostRules) {
 	return h
 }
 
-// others returns the rule about other users' processes, tightened if their owners are unknown.
-func (h *HostRules) others(given gpu.Others) gpu.Others {
-	if h.blind {
-		return gpu.OthersAvoid
-	}
-	return given
-}
-
 // mismatches warns about devices in the rules that this host does not have.
 func (h *HostRules) mismatches(devs []gpu.Device) {
 	check := func(key string, ids []string) {

@@ -13,21 +13,18 @@ import (
 
 // LacksCommand reports a problem if jobs need a submit command that does not exist on this host.
 func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
-	kind := batches.EngineOf(b)
-	for id := range b.Jobs {
-		if !runs(id) || !kind.Abilities().Queues {
-			continue
-		}
-		name := kind.(cluster.Kind).Dialect.Submit(cluster.Array{Tasks: 1}, nil).Args[0]
-		if _, err := exec.LookPath(name); err != nil {
-			return []jobspec.Problem{{
-				File: b.Files[0].Path, Text: fmt.Sprintf("engine %s: %s not found", b.Settings.Engine, name),
-				Hint: "log in to a node of the cluster, load the site's module, or run with --engine local",
-			}}
-		}
-		break
+	kind, queues := batches.EngineOf(b).(cluster.Kind)
+	if !queues || !slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return runs(j.ID) }) {
+		return nil
 	}
-	return nil
+	name := kind.Dialect.Submit(cluster.Array{Tasks: 1}, nil).Args[0]
+	if _, err := exec.LookPath(name); err == nil {
+		return nil
+	}
+	return []jobspec.Problem{{
+		File: b.Files[0].Path, Text: fmt.Sprintf("engine %s: %s not found", b.Settings.Engine, name),
+		Hint: "log in to a node of the cluster, load the site's module, or run with --engine local",
+	}}
 }
 
 // CheckEngine returns the requests of jobs and settings that their engine cannot fulfill, and notes

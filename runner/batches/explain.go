@@ -120,13 +120,14 @@ func stateWords(j *schema.Job) string {
 
 // detail describes a job's attempts in the run that last tried it, and gives the path of its log.
 func (w *explanation) detail(j *schema.Job) (lines []string) {
+	file := slices.IndexFunc(w.Status.Batch.Files, func(f schema.File) bool { return f.Path == j.File })
 	var tried []*state.AttemptRecord
 	for _, x := range w.Log.Attempts {
-		if x.Key == j.Key && w.Status.Batch.Files[x.Ledger].Path == j.File {
+		if x.Ledger == file && x.Key == j.Key {
 			tried = append(tried, x)
 		}
 	}
-	if r := w.history.Of(max(0, slices.IndexFunc(w.Status.Batch.Files, func(f schema.File) bool { return f.Path == j.File })), j.Key); r != nil && r.From != "" && (j.State == state.Succeeded || j.State == state.UpToDate) {
+	if r := w.history.Of(file, j.Key); r != nil && r.From != "" && (j.State == state.Succeeded || j.State == state.UpToDate) {
 		return []string{"copied from " + r.From, "log: " + r.Log}
 	}
 	if len(tried) == 0 {

@@ -49,8 +49,8 @@ func Exit(code int) error {
 
 // StateFailure explains why the state cannot be used, and who uses it.
 func StateFailure(err error) error {
-	var held *disk.LockedError
-	if !errors.As(err, &held) {
+	held, locked := errors.AsType[*disk.LockedError](err)
+	if !locked {
 		return &Failure{Code: ExitState, Text: err.Error(), Err: err}
 	}
 	text := fmt.Sprintf("%s is already running", held.File)

@@ -32,15 +32,6 @@ type measurement struct {
 	successes []*disk.Success // last success of each job; nil for none
 }
 
-// Files returns the job files as given.
-func (m *measurement) Files() []string {
-	files := make([]string, len(m.batch.Files))
-	for i, f := range m.batch.Files {
-		files[i] = f.Path
-	}
-	return files
-}
-
 // Secrets returns the secrets of the jobs, whatever their -p values.
 func (m *measurement) Secrets() []string { return SecretsOf(m.batch) }
 
@@ -53,13 +44,13 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 		given []map[string]string
 		err   error
 	}
-	ledgers := make([]chan ledger, len(paths))
+	ledgers, read := make([]ledger, len(paths)), sync.WaitGroup{}
 	for i := range paths { // while the job files are read
-		ledgers[i] = make(chan ledger, 1)
+		read.Add(1)
 		r.Start(func() {
-			var l ledger
+			defer read.Done()
+			l := &ledgers[i]
 			l.last, l.given, l.err = disk.Successes(disk.Folder(paths[i], r.StateDir))
-			ledgers[i] <- l
 		})
 	}
 	ref, err := r.Open(paths[0])
@@ -78,8 +69,8 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	judged := r.Judge(b, m.history, sched.Options{Sim: true})
 	verdicts := judged.Verdicts
 	last, given := make([]map[string]*disk.Success, len(paths)), []map[string]string{b.Params}
-	for i := range ledgers {
-		l := <-ledgers[i]
+	read.Wait()
+	for i, l := range ledgers {
 		if l.err != nil {
 			return nil, StateFailure(l.err)
 		}
@@ -180,7 +171,10 @@ func (m *measurement) Table(o results.Options) (*results.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.Files = m.Files(); m.note != "" {
+	for _, f := range m.batch.Files {
+		t.Files = append(t.Files, f.Path)
+	}
+	if m.note != "" {
 		t.Notes = append(t.Notes, m.note)
 	}
 	return t, nil
@@ -212,16 +206,10 @@ func (m *measurement) metrics() {
 		own := &m.Data.Metrics[i] // may belong to another entry of the file
 		own.Goal, own.Percent = cmp.Or(own.Goal, x.Goal), own.Percent || x.Percent
 	}
-	var last []jobspec.Metric
 	for id := range m.batch.Jobs {
-		list := m.batch.Jobs[id].Metrics()
-		if len(list) == 0 || sameList(list, last) {
-			continue // expanded from the same matrix
-		}
-		for _, x := range list {
+		for _, x := range m.batch.Jobs[id].Metrics() {
 			add(x)
 		}
-		last = list
 	}
 	said := map[string]bool{}
 	for _, s := range m.successes {
@@ -245,9 +233,6 @@ func (m *measurement) metrics() {
 		add(jobspec.Metric{Name: name})
 	}
 }
-
-// sameList reports whether two slices are the same one, not merely equal.
-func sameList[T any](a, b []T) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
 
 // job sets a job's identity and its metrics from its last success.
 func (m *measurement) job(id int, s *disk.Success, values []results.Value) {

@@ -86,11 +86,10 @@ func (m *Mirror) runLog() *runLog {
 
 // Attempts lists all attempts so far.
 func (m *Mirror) Attempts() ([]schema.AttemptRow, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.ready(); err != nil {
+	if err := m.lock(); err != nil {
 		return nil, err
 	}
+	defer m.mu.Unlock()
 	return m.attempts(), nil
 }
 
@@ -103,20 +102,25 @@ func (m *Mirror) attempts() []schema.AttemptRow {
 	return rows
 }
 
-func (m *Mirror) ready() error {
-	if m.view == nil {
-		return m.load()
+// lock locks the mirror and loads the batch, unless it is loaded.
+func (m *Mirror) lock() error {
+	m.mu.Lock()
+	if m.view != nil {
+		return nil
 	}
-	return nil
+	err := m.load()
+	if err != nil {
+		m.mu.Unlock()
+	}
+	return err
 }
 
 // Runs lists the runs.
 func (m *Mirror) Runs() (*schema.History, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.ready(); err != nil {
+	if err := m.lock(); err != nil {
 		return nil, err
 	}
+	defer m.mu.Unlock()
 	c := m.runLog()
 	doc := &schema.History{Head: schema.At(time.Now()), Batch: m.view.Status.Batch, Runs: c.Rows(time.Time{})}
 	return redact.Document(doc, redact.Hiding(c.Secrets)), nil
@@ -124,21 +128,19 @@ func (m *Mirror) Runs() (*schema.History, error) {
 
 // GPUUsage returns how the GPU time was used.
 func (m *Mirror) GPUUsage() (*schema.BatchUsage, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.ready(); err != nil {
+	if err := m.lock(); err != nil {
 		return nil, err
 	}
+	defer m.mu.Unlock()
 	return m.runLog().Usage(m.ref.Readings(), time.Now()), nil
 }
 
 // Job explains a job and lists its attempts.
 func (m *Mirror) Job(file, key, name string) (*schema.JobDetail, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.ready(); err != nil {
+	if err := m.lock(); err != nil {
 		return nil, err
 	}
+	defer m.mu.Unlock()
 	at, known := m.index[jobPlace{file, key, name}]
 	if !known {
 		return nil, &Failure{Code: ExitUsage, Text: "no job named " + "\"" + name + "\""}
@@ -173,7 +175,9 @@ func (m *Mirror) verdicts() []verdict {
 
 // Log finds the log of an attempt.
 func (m *Mirror) Log(uniID string) (schema.LogPart, error) {
-	m.mu.Lock()
+	if err := m.lock(); err != nil {
+		return schema.LogPart{}, err
+	}
 	defer m.mu.Unlock()
 	x, all, err := m.attempt(uniID)
 	if err != nil {
@@ -225,9 +229,6 @@ func (p *runLog) LogPaths() func(uniID string) (path string, err error, known bo
 }
 
 func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRecord, error) {
-	if err := m.ready(); err != nil {
-		return nil, nil, err
-	}
 	all := m.runLog().Attempts
 	i := slices.IndexFunc(all, func(x *state.AttemptRecord) bool { return x.UniID == uniID })
 	if i < 0 || uniID == "" {
@@ -238,7 +239,9 @@ func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRe
 
 // Curves reads the metrics that an attempt reported by step.
 func (m *Mirror) Curves(uniID string) ([]schema.Curve, error) {
-	m.mu.Lock()
+	if err := m.lock(); err != nil {
+		return nil, err
+	}
 	defer m.mu.Unlock()
 	x, _, err := m.attempt(uniID)
 	if err != nil {
@@ -249,16 +252,11 @@ func (m *Mirror) Curves(uniID string) ([]schema.Curve, error) {
 
 // Results makes a table of the jobs' metrics.
 func (m *Mirror) Results(o results.Options) (*results.Table, error) {
-	m.mu.Lock()
-	err := m.ready()
-	paths := []string(nil)
-	if err == nil {
-		paths = m.ref.Files()
-	}
-	m.mu.Unlock()
-	if err != nil {
+	if err := m.lock(); err != nil {
 		return nil, err
 	}
+	paths := m.ref.Files()
+	m.mu.Unlock()
 	got, err := m.Measure(paths, "")
 	if err != nil {
 		return nil, err

@@ -133,11 +133,14 @@ func (j *jobDoc) record(ref *Ref, r *state.Record, open *state.Attempt, m openAt
 	}
 	if r != nil {
 		j.Attempt, j.Attempts = schema.Ended(r), r.Attempt
-		j.Attempt.Meanwhile = m.ended[r.UniID]
+		j.Attempt.Meanwhile = m.meanwhile(r.UniID)
 		if last := h.LastRun(r.Ledger); r.Engine == "" && !last.Time.After(r.Start) {
 			j.Attempt.Host = schema.Known(last.Host)
 		}
-		if j.Attempt.Metrics = h.MetricsOf(r); r.State == state.Succeeded {
+		if j.Attempt.Metrics = h.MetricsOf(r); j.Attempt.Meanwhile {
+			j.Attempt.Metrics = m.ended[r.UniID].Metrics
+		}
+		if r.State == state.Succeeded {
 			j.Metrics = j.Attempt.Metrics
 		}
 	}

@@ -45,12 +45,8 @@ func (l *readLog) read(ref *Ref, after openAttempts) *runLog {
 		})
 	}
 	p := &runLog{ref: ref, RunHistory: l.runs.Clone(), after: after, Secrets: l.secrets}
-	if len(after.ended) > 0 {
-		for r := range ref.History.Records() {
-			if after.ended[r.UniID] {
-				p.Add(r.Ledger, r.EndSeq, r.Fact)
-			}
-		}
+	for _, end := range after.ended {
+		p.Add(end.ledger, 0, end.Fact)
 	}
 	p.Close()
 	return p
@@ -189,7 +185,7 @@ func (p *runLog) Attempt(x *state.AttemptRecord, now time.Time) schema.AttemptRo
 		}
 	} else {
 		row.Attempt = *schema.Ended(&x.Record)
-		row.Meanwhile = p.after.ended[x.UniID]
+		row.Meanwhile = p.after.meanwhile(x.UniID)
 	}
 	if x.Began != nil && x.Engine == "" {
 		row.Host = schema.Known(x.Began.Run.Host)

@@ -46,7 +46,7 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 	for _, at := range ref.History.Attempts() {
 		open[at.Start.Key] = runner.StillRuns
 	}
-	for _, f := range settle(batch, history, func(int) string { return ref.Dir }, false).ends {
+	for _, f := range settle(batch, history, ref.Folder, false).ended {
 		if open[f.Key] != "" {
 			open[f.Key] = Unrecorded
 		}

@@ -14,9 +14,20 @@ import (
 // openAttempts describes the attempts that a ledger leaves open.
 type openAttempts struct {
 	found map[string]engine.Found // by uni_id: attempts that are still alive
-	ended map[string]bool         // by uni_id: attempts that have ended since; the history has their ends
+	ended map[string]ending       // by uni_id: attempts that have ended since; the history has their ends
 	Away  map[string]string       // by uni_id: the host on which they run, whose state is unknown here
-	ends  []state.Fact            // the ends of attempts that have ended since
+}
+
+// An ending is the end of an attempt that its ledger lacks.
+type ending struct {
+	ledger int
+	state.Fact
+}
+
+// meanwhile reports whether an attempt has ended since its run was killed.
+func (m openAttempts) meanwhile(uniID string) bool {
+	_, ended := m.ended[uniID]
+	return ended
 }
 
 // Settle calls settle for a batch once, and returns that result to later calls.
@@ -32,7 +43,7 @@ func (ref *Ref) Settle() openAttempts {
 // like the next run would. It writes nothing. alive means that a run exists but does not answer;
 // then only recorded ends count.
 func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) openAttempts {
-	m := openAttempts{found: map[string]engine.Found{}, ended: map[string]bool{}, Away: map[string]string{}}
+	m := openAttempts{found: map[string]engine.Found{}, ended: map[string]ending{}, Away: map[string]string{}}
 	look := Looker()
 	job := runner.JobFinder(b)
 	for _, at := range h.Attempts() {
@@ -50,9 +61,9 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 		case f.Ended == nil:
 			f.Ended = &state.End{ExitCode: -1, Lost: true, Void: !f.Began}
 		}
-		m.ended[uni] = true
-		m.ends = append(m.ends, runner.Meanwhile(b, job(at), at, folder, *f.Ended, runner.Now()))
-		h.Apply(at.Ledger, m.ends[len(m.ends)-1])
+		end := runner.Meanwhile(b, job(at), at, folder, *f.Ended, runner.Now())
+		m.ended[uni] = ending{at.Ledger, end}
+		h.Apply(at.Ledger, end)
 	}
 	return m
 }

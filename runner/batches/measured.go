@@ -82,11 +82,11 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 			}
 		}
 	}
-	for _, f := range judged.After.ends { // not in the ledger yet, since its run was killed
-		for i := range last {
-			if r := m.history.Of(i, f.Key); f.State == state.Succeeded && r != nil && r.UniID == f.UniID {
-				run := m.history.LastRun(i)
-				last[i][f.Key] = &disk.Success{UniID: f.UniID, Ended: f.Time, Metrics: state.Flat(f.Metrics), Measured: f.Measured, Run: &run}
+	for _, f := range judged.After.ended { // not in the ledger yet, since its run was killed
+		if f.State == state.Succeeded {
+			run := m.history.LastRun(f.ledger)
+			last[f.ledger][f.Key] = &disk.Success{
+				UniID: f.UniID, Ended: f.Time, Metrics: state.Flat(f.Metrics), Measured: f.Measured, Run: &run,
 			}
 		}
 	}

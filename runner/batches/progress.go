@@ -42,7 +42,7 @@ func (s *Progress) ended(ref *Ref) (meanwhile bool) {
 		return runner.Recorded(ref.History.Of(b.Jobs[id].File, b.Jobs[id].Key.String()))
 	})
 	for i := range s.Failures {
-		if f := &s.Failures[i]; f.Alike.Count <= 1 && ref.after != nil && ref.after.ended[f.End.UniID] {
+		if f := &s.Failures[i]; f.Alike.Count <= 1 && ref.after != nil && ref.after.meanwhile(f.End.UniID) {
 			f.Note = "meanwhile"
 		}
 	}

@@ -41,7 +41,7 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 	if err != nil {
 		return nil, nil, err
 	}
-	m := settle(batch, h, func(int) string { return old.Dir }, false)
+	m := settle(batch, h, old.Folder, false)
 	if open := h.Attempts(); len(open) > 0 {
 		file, jobs := shellescape.Quote(old.File), []string(nil)
 		for _, at := range open {
@@ -78,8 +78,8 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 		}
 	}
 	disk.FromStart(old.Dir).Next(take)
-	for _, f := range m.ends {
-		take(0, f)
+	for _, end := range m.ended {
+		take(0, end.Fact)
 	}
 	return batch, last, nil
 }

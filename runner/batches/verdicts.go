@@ -57,9 +57,9 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 		}
 		switch {
 		case id < 0:
-		case j.After.ended[at.Start.UniID] && j.Verdicts[id].Run:
+		case j.After.meanwhile(at.Start.UniID) && j.Verdicts[id].Run:
 			j.Verdicts[id].Reason += " meanwhile"
-		case j.After.ended[at.Start.UniID]:
+		case j.After.meanwhile(at.Start.UniID):
 			j.Verdicts[id].Reason += ", succeeded meanwhile"
 		case words != "":
 			j.Verdicts[id] = verdict{sched.Verdict{Code: schema.PlanRunning, Reason: words}, true}

@@ -5,11 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 
 	"gpurun/jobspec"
+	"gpurun/runner/files"
 	"gpurun/state/disk"
 	"gpurun/state/host"
 )
@@ -78,7 +78,7 @@ func outside(b *jobspec.Batch) []jobspec.Problem {
 	var found []jobspec.Problem
 	folders := map[string]error{}
 	within := func(path string) error {
-		if strings.ContainsAny(path, globLetters) {
+		if files.IsGlob(path) {
 			path, _ = doublestar.SplitPattern(path)
 		}
 		dir := filepath.Dir(path)
@@ -117,6 +117,3 @@ func outside(b *jobspec.Batch) []jobspec.Problem {
 	}
 	return found
 }
-
-// globLetters are the characters that make a path a pattern.
-const globLetters = `*?[{\`

@@ -16,13 +16,11 @@ const (
 	maxSummary  = 1 << 20
 )
 
-// summaryHead is the first line of summary.txt: the time of the run and its exit status.
-const summaryHead = "run from %s to %s, exit status %d"
-
-// WriteSummary saves the summary of a run that has just ended.
+// WriteSummary saves the summary of a run that has just ended, below a line with its times and exit
+// status.
 func WriteSummary(dir string, wall time.Duration, code int, text string) error {
 	end := time.Now()
-	head := fmt.Sprintf(summaryHead, end.Add(-wall).Format(time.DateTime), end.Format(time.DateTime), code)
+	head := fmt.Sprintf("run from %s to %s, exit status %d", end.Add(-wall).Format(time.DateTime), end.Format(time.DateTime), code)
 	return disk.Replace(filepath.Join(dir, summaryName), []byte(head+"\n\n"+text+"\n"))
 }
 

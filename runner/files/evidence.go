@@ -140,7 +140,7 @@ func (w *checker) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 		LogDeleted: j.Spec.LogNamed && !j.Spec.HasOutputs && logGone(got.Stdout, r),
 	}
 	if unsure = cmp.Or(unsureInput, unsure); unsure != nil {
-		e.Unsearched = unsure.short(dir)
+		e.Unsearched = (&GaveUp{Short(dir, unsure.Pattern), unsure.After}).Error()
 	}
 	return e
 }

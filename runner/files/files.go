@@ -32,7 +32,8 @@ func split(pattern string) (base, rest string) {
 	}
 }
 
-func isGlob(pattern string) bool { return strings.ContainsAny(pattern, `*?[{\`) }
+// IsGlob reports whether a path is a pattern.
+func IsGlob(pattern string) bool { return strings.ContainsAny(pattern, `*?[{\`) }
 
 // MakeFolders creates the folders that contain the outputs; for a glob, only the fixed part. It
 // never creates the work dir, because a job without one should fail rather than run in an empty
@@ -54,7 +55,7 @@ func MakeFolders(workDir string, patterns []string) error {
 
 // FolderOf returns the folder that contains an output; for a glob, the fixed part.
 func FolderOf(pattern string) string {
-	if isGlob(pattern) {
+	if IsGlob(pattern) {
 		dir, _ := split(pattern)
 		return dir
 	}

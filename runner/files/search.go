@@ -37,10 +37,6 @@ func (e *GaveUp) Error() string {
 	return fmt.Sprintf("%s: no match found within %s; narrow the pattern to a folder", e.Pattern, e.After)
 }
 
-func (e *GaveUp) short(dir string) string {
-	return (&GaveUp{Short(dir, e.Pattern), e.After}).Error()
-}
-
 // A Search finds matches of patterns within time limits. It reads each input path only once, since
 // thousands of jobs may share it. It is not safe for concurrent use.
 type Search struct {
@@ -115,7 +111,7 @@ func (s *Search) glob(pattern string) ([]string, error) {
 
 // walk calls f for each match of a glob until f returns SkipAll.
 func (s *Search) walk(pattern string, f func(path string) error) error {
-	if !isGlob(pattern) {
+	if !IsGlob(pattern) {
 		return nil
 	}
 	limit, begin := s.limit(), time.Now()

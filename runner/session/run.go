@@ -52,7 +52,7 @@ type Config struct {
 
 // A Viewer shows a run to the user.
 type Viewer interface {
-	hinter
+	Hint(text string) // shows what the next key press does
 	Print(text string)
 	Warn(text string)
 }

@@ -36,12 +36,9 @@ type signals struct {
 	code  atomic.Int32 // exit status for the first signal; 0 if there was none
 }
 
-// hinter shows what the next key press does.
-type hinter interface{ Hint(text string) }
-
 // catchSignals starts handling signals. tty means that SIGINT comes from a keyboard. It closes
 // leave when gpurun must exit without waiting.
-func (p *Process) catchSignals(view hinter, tty bool, leave chan<- struct{}) *signals {
+func (p *Process) catchSignals(view Viewer, tty bool, leave chan<- struct{}) *signals {
 	s := &signals{leave: leave, in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), again: make(chan struct{}, 1)}
 	signal.Notify(s.in, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 	s.gone.Add(1)
@@ -67,7 +64,7 @@ func OutliveReader() {
 
 func (p *Process) onTerminal() bool { return p.OutTTY || term.IsTerminal(int(os.Stdin.Fd())) }
 
-func (s *signals) run(p *Process, view hinter, tty bool) {
+func (s *signals) run(p *Process, view Viewer, tty bool) {
 	n := map[os.Signal]int{}
 	for sig := range s.in {
 		n[sig]++

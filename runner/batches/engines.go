@@ -108,10 +108,7 @@ func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engi
 }
 
 func engineName(at *state.Attempt) string {
-	if at.Start.Engine == "" {
-		return "local"
-	}
-	return at.Start.Engine
+	return cmp.Or(at.Start.Engine, "local")
 }
 
 // SetLimits sets the core's limits to the resources of the place where jobs run.

@@ -25,18 +25,13 @@ type explanation struct {
 // Explain collects the state of a batch's jobs, the outcome of their attempts, and what the next
 // run would do.
 func (ref *Ref) Explain() *explanation {
-	readable := ref.Batch != nil
 	doc := ref.Status()
-	var verdicts []verdict
-	if readable {
-		verdicts = ref.verdicts()
-	}
-	return explained(doc, ref.RunLog(), ref.History, verdicts)
+	return explained(doc, ref.RunLog(), ref.History, ref.verdicts())
 }
 
 // explained combines the data about a batch's jobs. It adds what the next run would do to doc;
 // verdicts belong to doc's first jobs.
-func explained(doc *schema.Status, past *runLog, history *state.History, verdicts []verdict) *explanation {
+func explained(doc *schema.Status, past *runLog, history *state.History, verdicts []sched.Verdict) *explanation {
 	w := &explanation{Status: doc, Log: past, named: make(map[string]*schema.Job, len(doc.Jobs)), history: history}
 	for i := range doc.Jobs {
 		j := &doc.Jobs[i]
@@ -49,8 +44,12 @@ func explained(doc *schema.Status, past *runLog, history *state.History, verdict
 	return w
 }
 
-// verdicts returns what the next run would do with each job of a batch.
-func (ref *Ref) verdicts() []verdict {
+// verdicts returns what the next run would do with each job of a batch, or nil if its files cannot be
+// read.
+func (ref *Ref) verdicts() []sched.Verdict {
+	if ref.former {
+		return nil
+	}
 	return ref.Judge(ref.Batch, ref.History, sched.Options{Sim: ref.History.LastRun(0).Sim != ""}).Verdicts
 }
 

@@ -118,7 +118,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 			continue
 		}
 		if slices.ContainsFunc(j.Metrics(), func(x jobspec.Metric) bool { return x.Sum != "" && !to.Values[m.index[x.Name]].Is }) {
-			m.read(j, s, to, verdicts[id].Live)
+			m.read(j, s, to, verdicts[id].Code == schema.PlanRunning)
 		}
 		to.Sim = s.Run.Sim != "" && j.Spec.Request.Max > 0
 		if to.Commit = s.Run.Commit; s.Run.Dirty {
@@ -130,7 +130,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 
 // others adds jobs with other -p values that have run, and returns their verdicts. The batch was
 // read with given[0].
-func (m *measurement) others(given []map[string]string, paths []string) (verdicts []verdict) {
+func (m *measurement) others(given []map[string]string, paths []string) (verdicts []sched.Verdict) {
 	known := map[jobPlace]bool{}
 	at := func(j *jobspec.Job) jobPlace { return jobPlace{paths[j.File], j.Key.String(), ""} }
 	for i := 0; len(given) > 1 && i < len(m.batch.Jobs); i++ {
@@ -145,7 +145,7 @@ func (m *measurement) others(given []map[string]string, paths []string) (verdict
 			}
 			judged, before := m.Judge(b, m.history, sched.Options{Sim: true}).Verdicts, len(verdicts)
 			for id, j := range b.Jobs {
-				if r := m.history.Of(j.File, j.Key.String()); !known[at(&j)] && (judged[id].Live || r != nil && !r.Forgotten) {
+				if r := m.history.Of(j.File, j.Key.String()); !known[at(&j)] && (judged[id].Code == schema.PlanRunning || r != nil && !r.Forgotten) {
 					known[at(&j)], verdicts = true, append(verdicts, judged[id])
 					m.batch.Jobs = append(m.batch.Jobs, j)
 				}
@@ -264,9 +264,9 @@ func (m *measurement) job(id int, s *disk.Success, values []results.Value) {
 }
 
 // state returns why a job's values are missing or outdated, or "".
-func (m *measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
+func (m *measurement) state(j *jobspec.Job, s *disk.Success, v sched.Verdict) string {
 	switch {
-	case v.Live:
+	case v.Code == schema.PlanRunning:
 		return string(state.Running)
 	case v.Code == schema.PlanPruned:
 		return string(state.Pruned)

@@ -34,13 +34,12 @@ type Mirror struct {
 // loaded is a batch that was read completely. Later facts in its ledgers are applied to its
 // history.
 type loaded struct {
-	ref      *Ref
-	after    openAttempts
-	readable bool                  // its files can be read
-	known    map[string]host.Stamp // files that determine the jobs
-	index    map[jobPlace]int      // index of each job in the view
-	tails    []*disk.Follower      // one for each ledger
-	at       time.Time
+	ref   *Ref
+	after openAttempts
+	known map[string]host.Stamp // files that determine the jobs
+	index map[jobPlace]int      // index of each job in the view
+	tails []*disk.Follower      // one for each ledger
+	at    time.Time
 }
 
 // live holds changes since the batch was loaded.
@@ -123,7 +122,6 @@ func (m *Mirror) load() error {
 	if err := ref.Read(); err != nil {
 		return err
 	}
-	l.readable = ref.Batch != nil
 	st := ref.Status()
 	if st.Batch.ID, l.at = m.ID(), time.Now(); ref.after != nil {
 		l.after = *ref.after

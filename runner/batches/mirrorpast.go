@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gpurun/runner/results"
+	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/redact"
@@ -29,7 +30,7 @@ type listRow struct {
 type cachedVerdicts struct {
 	at       time.Time
 	history  *state.History
-	verdicts []verdict
+	verdicts []sched.Verdict
 }
 
 // verdictsExpire is how long verdicts stay valid. They depend on files that may change without
@@ -163,12 +164,9 @@ func (m *Mirror) Job(file, key, name string) (*schema.JobDetail, error) {
 }
 
 // verdicts returns what the next run would do with each job of the file.
-func (m *Mirror) verdicts() []verdict {
+func (m *Mirror) verdicts() []sched.Verdict {
 	if k := &m.judge; k.history != m.ref.History || time.Since(k.at) > verdictsExpire {
-		k.at, k.history, k.verdicts = time.Now(), m.ref.History, nil
-		if m.readable {
-			k.verdicts = m.ref.verdicts()
-		}
+		k.at, k.history, k.verdicts = time.Now(), m.ref.History, m.ref.verdicts()
 	}
 	return m.judge.verdicts
 }

@@ -57,7 +57,8 @@ type Ref struct {
 	run, over state.Fact // the run that is shown, and its end; without a Kind if there is none
 	past      bool       // the run that is shown is not the last one
 
-	Batch   *jobspec.Batch // nil if the file can no longer be read
+	Batch   *jobspec.Batch // nil if the file can no longer be read; see unread
+	former  bool           // Batch has the jobs in the ledgers
 	History *state.History
 	after   *openAttempts // result of settle; nil before
 }
@@ -293,7 +294,7 @@ func (ref *Ref) Read() error {
 		return err
 	}
 	if b, err := ref.Reload(ref.run.Params, ref.Files()...); err == nil {
-		ref.Batch = b
+		ref.Batch, ref.former = b, false
 	}
 	return nil
 }

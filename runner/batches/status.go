@@ -25,7 +25,7 @@ func (ref *Ref) unread() string {
 	if ref.Batch != nil {
 		return ""
 	}
-	ref.Batch = known(ref)
+	ref.Batch, ref.former = known(ref), true
 	if !host.Exists(ref.Real) {
 		return ref.Name() + " no longer exists; showing the jobs in its ledger"
 	}

@@ -13,18 +13,12 @@ import (
 	"gpurun/state/schema"
 )
 
-// A verdict is the core's verdict on a job, and whether the job has a live attempt.
-type verdict struct {
-	sched.Verdict
-	Live bool // an attempt has not ended
-}
-
 // A Judgment is what a run of a batch would do now.
 type Judgment struct {
-	Verdicts []verdict
-	Core     *sched.Core  // the core that judged the jobs
-	Ref      *Ref         // the batch and its live run
-	After    openAttempts // open attempts of an earlier run
+	Verdicts []sched.Verdict // by job; PlanRunning for one with an attempt that has not ended
+	Core     *sched.Core     // the core that judged the jobs
+	Ref      *Ref            // the batch and its live run
+	After    openAttempts    // open attempts of an earlier run
 }
 
 // Judge judges all jobs by the history and the file system, and by what a live run or a dead run's
@@ -44,7 +38,7 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 	j.Core = sched.New(b, h, o)
 	j.Core.Step(runner.Now(), sched.Looked{Evidence: files.Evidence(b, h, o)})
 	for id := range b.Jobs {
-		j.Verdicts = append(j.Verdicts, verdict{Verdict: j.Core.Verdict(id)})
+		j.Verdicts = append(j.Verdicts, j.Core.Verdict(id))
 	}
 	for id, p := range earlierVersions(b, h, j.Core) {
 		v := &j.Verdicts[id]
@@ -62,7 +56,7 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 		case j.After.meanwhile(at.Start.UniID):
 			j.Verdicts[id].Reason += ", succeeded meanwhile"
 		case words != "":
-			j.Verdicts[id] = verdict{sched.Verdict{Code: schema.PlanRunning, Reason: words}, true}
+			j.Verdicts[id] = sched.Verdict{Code: schema.PlanRunning, Reason: words}
 		}
 	}
 	return j

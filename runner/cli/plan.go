@@ -201,7 +201,7 @@ func (p *planning) print(w io.Writer) (run, live int) {
 	for id := range b.Jobs {
 		j, v, word := &b.Jobs[id], p.Verdicts[id], "skip"
 		switch {
-		case v.Live:
+		case v.Code == schema.PlanRunning:
 			word = "now"
 			live++
 		case v.Run:

@@ -18,21 +18,19 @@ type explanation struct {
 	Status *schema.Status
 	Log    *runLog
 	named  map[string]*schema.Job // by file and name
-
-	history *state.History
 }
 
 // Explain collects the state of a batch's jobs, the outcome of their attempts, and what the next
 // run would do.
 func (ref *Ref) Explain() *explanation {
 	doc := ref.Status()
-	return explained(doc, ref.RunLog(), ref.History, ref.verdicts())
+	return explained(doc, ref.RunLog(), ref.verdicts())
 }
 
 // explained combines the data about a batch's jobs. It adds what the next run would do to doc;
 // verdicts belong to doc's first jobs.
-func explained(doc *schema.Status, past *runLog, history *state.History, verdicts []sched.Verdict) *explanation {
-	w := &explanation{Status: doc, Log: past, named: make(map[string]*schema.Job, len(doc.Jobs)), history: history}
+func explained(doc *schema.Status, past *runLog, verdicts []sched.Verdict) *explanation {
+	w := &explanation{Status: doc, Log: past, named: make(map[string]*schema.Job, len(doc.Jobs))}
 	for i := range doc.Jobs {
 		j := &doc.Jobs[i]
 		w.named[j.File+"\x00"+j.Name] = j
@@ -126,7 +124,7 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 			tried = append(tried, x)
 		}
 	}
-	if r := w.history.Of(file, j.Key); r != nil && r.From != "" && (j.State == state.Succeeded || j.State == state.UpToDate) {
+	if r := w.Log.ref.History.Of(file, j.Key); r != nil && r.From != "" && (j.State == state.Succeeded || j.State == state.UpToDate) {
 		return []string{"copied from " + r.From, "log: " + r.Log}
 	}
 	if len(tried) == 0 {

@@ -22,18 +22,16 @@ import (
 
 // A measurement is a batch with the metrics of its jobs.
 type measurement struct {
-	*Reader
-	batch   *jobspec.Batch
-	history *state.History
-	index   map[string]int // index in data.Metrics
-	Data    results.Data
-	note    string // the -p values that are shown, if there are any
+	*Ref
+	index map[string]int // index in data.Metrics
+	Data  results.Data
+	note  string // the -p values that are shown, if there are any
 
 	successes []*disk.Success // last success of each job; nil for none
 }
 
 // Secrets returns the secrets of the jobs, whatever their -p values.
-func (m *measurement) Secrets() []string { return SecretsOf(m.batch) }
+func (m *measurement) Secrets() []string { return SecretsOf(m.Batch) }
 
 // Measure reads the metrics of the jobs in some files, from the ledgers or else from logs and
 // files. It uses the -p values of the last run, and those of other runs with successes of their
@@ -65,8 +63,8 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measurement{Reader: r, batch: b, history: ref.History, index: map[string]int{}}
-	judged := r.Judge(b, m.history, sched.Options{Sim: true})
+	judged := r.Judge(b, ref.History, sched.Options{Sim: true})
+	m := &measurement{Ref: judged.Ref, index: map[string]int{}}
 	verdicts := judged.Verdicts
 	last, given := make([]map[string]*disk.Success, len(paths)), []map[string]string{b.Params}
 	read.Wait()
@@ -84,7 +82,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	}
 	for _, f := range judged.After.ended { // not in the ledger yet, since its run was killed
 		if f.State == state.Succeeded {
-			run := m.history.LastRun(f.ledger)
+			run := m.History.LastRun(f.ledger)
 			last[f.ledger][f.Key] = &disk.Success{
 				UniID: f.UniID, Ended: f.Time, Metrics: state.Flat(f.Metrics), Measured: f.Measured, Run: &run,
 			}
@@ -107,8 +105,8 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 		j, to := &b.Jobs[id], &m.Data.Jobs[id]
 		to.State = m.state(j, s, verdicts[id])
 		if s == nil {
-			if r := m.history.Of(j.File, j.Key.String()); r != nil && r.State == state.Pruned {
-				had := m.history.MetricsOf(r)
+			if r := m.History.Of(j.File, j.Key.String()); r != nil && r.State == state.Pruned {
+				had := m.History.MetricsOf(r)
 				to.Sim = r.Simulated()
 				for _, x := range m.Data.Metrics {
 					value, is := results.Number(had[x.Name])
@@ -133,8 +131,8 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 func (m *measurement) others(given []map[string]string, paths []string) (verdicts []sched.Verdict) {
 	known := map[jobPlace]bool{}
 	at := func(j *jobspec.Job) jobPlace { return jobPlace{paths[j.File], j.Key.String(), ""} }
-	for i := 0; len(given) > 1 && i < len(m.batch.Jobs); i++ {
-		known[at(&m.batch.Jobs[i])] = true
+	for i := 0; len(given) > 1 && i < len(m.Batch.Jobs); i++ {
+		known[at(&m.Batch.Jobs[i])] = true
 	}
 	var words []string
 	for i, params := range given {
@@ -143,11 +141,11 @@ func (m *measurement) others(given []map[string]string, paths []string) (verdict
 			if err != nil || !maps.Equal(b.Params, params) {
 				continue // the files no longer have such jobs
 			}
-			judged, before := m.Judge(b, m.history, sched.Options{Sim: true}).Verdicts, len(verdicts)
+			judged, before := m.Judge(b, m.History, sched.Options{Sim: true}).Verdicts, len(verdicts)
 			for id, j := range b.Jobs {
-				if r := m.history.Of(j.File, j.Key.String()); !known[at(&j)] && (judged[id].Code == schema.PlanRunning || r != nil && !r.Forgotten) {
+				if r := m.History.Of(j.File, j.Key.String()); !known[at(&j)] && (judged[id].Code == schema.PlanRunning || r != nil && !r.Forgotten) {
 					known[at(&j)], verdicts = true, append(verdicts, judged[id])
-					m.batch.Jobs = append(m.batch.Jobs, j)
+					m.Batch.Jobs = append(m.Batch.Jobs, j)
 				}
 			}
 			if len(verdicts) == before {
@@ -171,7 +169,7 @@ func (m *measurement) Table(o results.Options) (*results.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range m.batch.Files {
+	for _, f := range m.Batch.Files {
 		t.Files = append(t.Files, f.Path)
 	}
 	if m.note != "" {
@@ -206,8 +204,8 @@ func (m *measurement) metrics() {
 		own := &m.Data.Metrics[i] // may belong to another entry of the file
 		own.Goal, own.Percent = cmp.Or(own.Goal, x.Goal), own.Percent || x.Percent
 	}
-	for id := range m.batch.Jobs {
-		for _, x := range m.batch.Jobs[id].Metrics() {
+	for id := range m.Batch.Jobs {
+		for _, x := range m.Batch.Jobs[id].Metrics() {
 			add(x)
 		}
 	}
@@ -236,9 +234,9 @@ func (m *measurement) metrics() {
 
 // job sets a job's identity and its metrics from its last success.
 func (m *measurement) job(id int, s *disk.Success, values []results.Value) {
-	j, to := &m.batch.Jobs[id], &m.Data.Jobs[id]
+	j, to := &m.Batch.Jobs[id], &m.Data.Jobs[id]
 	line, name := j.Entry()
-	to.Name, to.Entry, to.Kind = j.Name, results.Entry{File: m.batch.Files[j.File].Path, Line: line, Name: name}, j.Spec.Template
+	to.Name, to.Entry, to.Kind = j.Name, results.Entry{File: m.Batch.Files[j.File].Path, Line: line, Name: name}, j.Spec.Template
 	factors := j.Factors()
 	to.Params = make([]results.Param, len(factors))
 	for i, p := range factors {
@@ -275,11 +273,11 @@ func (m *measurement) state(j *jobspec.Job, s *disk.Success, v sched.Verdict) st
 	case !v.Run:
 		return ""
 	}
-	r := m.history.Of(j.File, j.Key.String())
+	r := m.History.Of(j.File, j.Key.String())
 	switch {
 	case r == nil || r.Forgotten:
 		for _, n := range j.Needs {
-			if need := m.history.Of(m.batch.Jobs[n].File, m.batch.Jobs[n].Key.String()); need != nil && need.State.Bad() {
+			if need := m.History.Of(m.Batch.Jobs[n].File, m.Batch.Jobs[n].Key.String()); need != nil && need.State.Bad() {
 				return string(state.Blocked)
 			}
 		}
@@ -295,10 +293,10 @@ func (m *measurement) state(j *jobspec.Job, s *disk.Success, v sched.Verdict) st
 // redone reports whether gpurun done has confirmed a success that was forgotten, or whose outputs
 // were written again since, so that its values may no longer be those of the outputs.
 func (m *measurement) redone(j *jobspec.Job, s *disk.Success) bool {
-	if r := m.history.Of(j.File, j.Key.String()); s == nil || r == nil || r.By == "" || r.UniID == s.UniID {
+	if r := m.History.Of(j.File, j.Key.String()); s == nil || r == nil || r.By == "" || r.UniID == s.UniID {
 		return false
 	}
-	r, err := m.batch.Paths(j, jobspec.Runtime{UniID: s.UniID, Attempt: 1})
+	r, err := m.Batch.Paths(j, jobspec.Runtime{UniID: s.UniID, Attempt: 1})
 	return s.Doubted || err == nil && slices.ContainsFunc(r.Outputs, func(path string) bool {
 		fi, err := os.Stat(path)
 		return err == nil && fi.Mode().IsRegular() && fi.ModTime().After(s.Ended)
@@ -311,12 +309,12 @@ const lateLimit = 1 << 30
 // traces returns the start and end of a job's success, its paths, and the parts of its logs from
 // this success. over means that a later attempt has overwritten the logs, or is doing so.
 func (m *measurement) traces(j *jobspec.Job, s *disk.Success, live bool) (start, end state.Fact, r jobspec.Rendered, logs []files.LogPart, over bool) {
-	start, end = s.Lines(disk.Folder(m.batch.Files[j.File].Real, m.StateDir))
-	r, err := m.batch.Paths(j, jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log})
+	start, end = s.Lines(m.Folder(j.File))
+	r, err := m.Batch.Paths(j, jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log})
 	if err != nil {
 		return start, end, r, nil, true
 	}
-	newest := m.after(j, s, start)
+	newest := m.newer(j, s, start)
 	over = live || newest != nil
 	path := cmp.Or(start.Log, r.Stdout)
 	if start.Job == j.Name && !host.Exists(path) {
@@ -338,15 +336,15 @@ func (m *measurement) traces(j *jobspec.Job, s *disk.Success, live bool) (start,
 	return start, end, r, logs, over
 }
 
-// after returns an attempt or mark after a job's success that may have taken over its log, which is
+// newer returns an attempt or mark after a job's success that may have taken over its log, which is
 // named after the job, or nil. The job may have had another name.
-func (m *measurement) after(j *jobspec.Job, s *disk.Success, start state.Fact) *state.Record {
+func (m *measurement) newer(j *jobspec.Job, s *disk.Success, start state.Fact) *state.Record {
 	for _, name := range []string{j.Name, start.Job} {
-		if r := m.history.Named(j.File, name); r != nil && r.UniID != s.UniID {
+		if r := m.History.Named(j.File, name); r != nil && r.UniID != s.UniID {
 			return r
 		}
 	}
-	for _, at := range m.history.Open {
+	for _, at := range m.History.Open {
 		if at.Ledger == j.File && at.Start.Job == start.Job {
 			return &state.Record{Fact: at.Start}
 		}

@@ -151,7 +151,7 @@ func (m *Mirror) Job(file, key, name string) (*schema.JobDetail, error) {
 	for i, j := range m.view.Jobs {
 		st.Jobs[i] = *j
 	}
-	w := explained(&st, m.runLog(), m.ref.History, m.verdicts())
+	w := explained(&st, m.runLog(), m.verdicts())
 	j := &st.Jobs[at]
 	attempts := []schema.AttemptRow{}
 	for _, x := range w.Log.Attempts {

@@ -31,17 +31,17 @@ func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 	var jobs []past
 	keeps := []float64{0.7, 0.5, 0.3}
 	for id, s := range m.successes {
-		j := &m.batch.Jobs[id]
+		j := &m.Batch.Jobs[id]
 		metric := j.PruneMetric()
 		if s == nil || metric == nil {
 			continue
 		}
 		start, end, _, logs, _ := m.traces(j, s, false)
-		curve := disk.CurvePath(disk.Folder(m.batch.Files[j.File].Real, m.StateDir), s.UniID)
+		curve := disk.CurvePath(m.Folder(j.File), s.UniID)
 		points, _ := files.Points(*metric, append(logs, files.LogPart{Path: curve, JSON: true}), files.LogPosition{}, true)
 		if len(points) > 0 {
 			gpus, began := max(1, len(start.GPUs), len(end.GPUs)), float64(end.Time.UnixMilli())/1000-end.Seconds
-			jobs = append(jobs, past{m.batch.PruneGroup(id), j.Spec.Prune, float64(gpus), began, end.Seconds, points})
+			jobs = append(jobs, past{m.Batch.PruneGroup(id), j.Spec.Prune, float64(gpus), began, end.Seconds, points})
 			keeps = append(keeps, j.Spec.Prune.Keep)
 		}
 	}

@@ -89,18 +89,26 @@ func ExitOf(r schema.Result, noWait bool) int {
 	case r.GaveUp:
 		return ExitGaveUp
 	}
-	left := false
 	for phase, n := range r.Final.Counts {
 		if n > 0 && phase.Bad() {
 			return ExitFailed
 		}
-		left = left || n > 0 && (!phase.Ended() || phase == state.Interrupted)
 	}
 	switch {
-	case left && r.Final.Live != nil && r.Final.Live.Draining != nil:
+	case Finished(r.Final):
+		return ExitDone
+	case r.Final.Live != nil && r.Final.Live.Draining != nil:
 		return ExitTerm // gpurun stop --drain, or the surrounding cluster job ends first
-	case left:
-		return ExitFailed
 	}
-	return ExitDone
+	return ExitFailed
+}
+
+// Finished reports whether all jobs ended and none was interrupted.
+func Finished(s *schema.Status) bool {
+	for phase, n := range s.Counts {
+		if n > 0 && (!phase.Ended() || phase == state.Interrupted) {
+			return false
+		}
+	}
+	return true
 }

@@ -30,7 +30,7 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 	if res.StateErr != nil {
 		failed = ledgerFailure(res, code)
 	}
-	if r.Began {
+	if s.view != nil { // jobs could have started
 		keepSummary(r, sum, code, failed)
 	}
 	// The reader of stdout may block forever, so release everything before writing.
@@ -53,7 +53,7 @@ func ledgerFailure(res schema.Result, code int) *batches.Failure {
 			f.Hint = fix + " and run gpurun again; finished jobs do not run twice"
 		}
 	}
-	if !session.Finished(res.Final) {
+	if !batches.Finished(res.Final) {
 		f.Text = "no more jobs started: " + f.Text
 	}
 	if taken := (*disk.TakenError)(nil); errors.As(res.StateErr, &taken) {

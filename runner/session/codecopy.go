@@ -27,10 +27,10 @@ func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 	for i, f := range b.Files {
 		o := codecopy.Options{WorkDir: f.WorkDir, State: filepath.Dir(r.State.Dir(i)), Folder: r.copies(i)[0], Name: time.Now().Format("20060102-150405"), Outputs: outputsOf(b, i)}
 		at := ""
-		if c := commits[i]; c.id != "" {
-			o.Name += fmt.Sprintf("-%.8s", c.id)
-			at = fmt.Sprintf(" at commit %.10s", c.id)
-			if c.dirty {
+		if c := commits[i]; c.Commit != "" {
+			o.Name += fmt.Sprintf("-%.8s", c.Commit)
+			at = fmt.Sprintf(" at commit %.10s", c.Commit)
+			if c.Dirty {
 				o.Name += "+"
 				at += " with changes"
 			}

@@ -15,31 +15,26 @@ import (
 	"gpurun/state/schema"
 )
 
-// A commit is the git state of a work dir.
-type commit struct {
-	id    string // "" outside a repository
-	dirty bool
-}
-
 // gitLimit bounds the wait for git, which may be slow on a network file system.
 const gitLimit = 2 * time.Second
 
 // askGit asks git for the commit of each file's work dir while the GPUs start. It does not take
 // git's lock.
-func (r *Run) askGit() <-chan []commit {
-	answer := make(chan []commit, 1)
+func (r *Run) askGit() <-chan []schema.Git {
+	answer := make(chan []schema.Git, 1)
 	r.Go(func() { answer <- commitsOf(r.Batch) })
 	return answer
 }
 
-func commitsOf(b *jobspec.Batch) []commit {
-	return inWorkDirs(b, func(ctx context.Context, dir string) commit {
+// commitsOf returns the commit of each file's work dir, "" outside a repository.
+func commitsOf(b *jobspec.Batch) []schema.Git {
+	return inWorkDirs(b, func(ctx context.Context, dir string) schema.Git {
 		id := gitHead(ctx, dir)
 		if id == "" {
-			return commit{}
+			return schema.Git{}
 		}
 		changes, err := git(ctx, dir, "status", "--porcelain", "--untracked-files=no")
-		return commit{id: id, dirty: err == nil && changes != ""}
+		return schema.Git{Commit: id, Dirty: err == nil && changes != ""}
 	})
 }
 
@@ -109,7 +104,7 @@ func (r *Run) recordValues(res *schema.Result) {
 }
 
 // runFacts returns the facts that begin this run in the ledger of each file.
-func (r *Run) runFacts(commits []commit) []state.Fact {
+func (r *Run) runFacts(commits []schema.Git) []state.Fact {
 	settings := map[string]string{}
 	for _, s := range r.Batch.Settings.Sources {
 		settings[s.Name] = s.Value
@@ -122,7 +117,7 @@ func (r *Run) runFacts(commits []commit) []state.Fact {
 		if r.Prober != nil {
 			f.Driver = r.Prober.Version()
 		}
-		f.Commit, f.Dirty, f.Sim = commits[i].id, commits[i].dirty, r.Source.Sim
+		f.Commit, f.Dirty, f.Sim = commits[i].Commit, commits[i].Dirty, r.Source.Sim
 		if i < len(r.code) {
 			f.Snapshot = r.code[i].Home()
 		}

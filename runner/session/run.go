@@ -78,8 +78,7 @@ type Run struct {
 	usable int          // number of devices that the run may use
 	claims *claimSet    // nil if no other run can use the GPUs
 	Log    zerolog.Logger
-	git    <-chan []commit
-	Began  bool // jobs could have started
+	git    <-chan []schema.Git
 
 	clusterJob string // ID of the surrounding cluster job, for ledgers, or ""
 
@@ -256,7 +255,6 @@ func (r *Run) Execute() (res schema.Result, err error) {
 	}
 	r.OnClose(func() { engine.Close() })
 	calls := r.listen()
-	r.Began = true
 	r.remember()
 	o := r.Observe(r)
 	r.over = o.Over
@@ -272,7 +270,7 @@ func (r *Run) Execute() (res schema.Result, err error) {
 	}
 	c.Sinks = r.sinks(o.Sinks, sig, o.View)
 	res = runner.Run(context.Background(), c)
-	if code := sig.code.Load(); code != 0 && res.Stopped == "" && !Finished(res.Final) {
+	if code := sig.code.Load(); code != 0 && res.Stopped == "" && !batches.Finished(res.Final) {
 		res.Stopped = map[int32]string{batches.ExitInt: "Ctrl-C", batches.ExitTerm: "SIGTERM"}[code]
 	}
 	r.recordOver(&res)
@@ -366,16 +364,6 @@ func (r *Run) Lacking() string {
 		}
 	}
 	return ""
-}
-
-// Finished reports whether all jobs ended and none was interrupted.
-func Finished(s *schema.Status) bool {
-	for phase, n := range s.Counts {
-		if n > 0 && (!phase.Ended() || phase == state.Interrupted) {
-			return false
-		}
-	}
-	return true
 }
 
 // GPUs returns the GPU part of the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".

@@ -187,8 +187,7 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 		}
 	}
 	inputs, err := inputsIn(p.ctx, code, r)
-	var missing *files.NoMatch
-	if errors.As(err, &missing) {
+	if missing, is := errors.AsType[*files.NoMatch](err); is {
 		err = &files.NoMatch{Pattern: files.Short(r.WorkDir, missing.Pattern)}
 	}
 	if err != nil {

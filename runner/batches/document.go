@@ -41,22 +41,22 @@ func (ref *Ref) Document(live *schema.Status, partial bool, m openAttempts) *sch
 	listed := map[*state.Attempt]bool{}
 	st.Jobs = make([]schema.Job, 0, len(b.Jobs))
 	for id := range b.Jobs {
-		j := describe(b, id)
+		st.Jobs = append(st.Jobs, describe(b, id))
+		j := &st.Jobs[id]
 		r, o := h.Of(b.Jobs[id].File, j.Key), open[jobPlace{j.File, j.Key, ""}]
 		j.State, listed[o] = phases[id], true
-		j.record(ref, r, o, m, now)
+		record(j, ref, r, o, m, now)
 		counts[j.State]++
 		if phases[id] == state.Blocked || phases[id] == state.Pruned && (r == nil || r.State != state.Pruned) {
 			j.Cause = sched.BlockedBy(b, phases, id)
 		}
-		if l := answered[placeOf(&j.Job)]; l != nil {
-			j.answer(l)
-			delete(answered, placeOf(&j.Job))
+		if l := answered[placeOf(j)]; l != nil {
+			answer(j, l)
+			delete(answered, placeOf(j))
 		} else if live != nil && !partial {
 			st.Counts[j.State]++ // added to the file since the run answered
 		}
-		j.settle()
-		st.Jobs = append(st.Jobs, j.Job)
+		derive(j)
 	}
 	if live == nil {
 		st.Counts = schema.CountsOf(counts)
@@ -73,11 +73,14 @@ func (ref *Ref) Document(live *schema.Status, partial bool, m openAttempts) *sch
 		}
 	}
 	for _, l := range rest { // known to the run, but no longer in its files
-		j := jobDoc{schema.Job{File: l.File, Name: l.Name, Key: l.Key, State: state.Running, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, Commands: []string{}}}
-		j.record(ref, h.Of(fileOf(b, l.File), l.Key), open[jobPlace{l.File, l.Key, ""}], m, now)
-		j.answer(l)
-		j.settle()
-		st.Jobs = append(st.Jobs, j.Job)
+		st.Jobs = append(st.Jobs, schema.Job{
+			File: l.File, Name: l.Name, Key: l.Key, State: state.Running, Params: map[string]string{}, Tags: []string{},
+			Needs: []string{}, Commands: []string{},
+		})
+		j := &st.Jobs[len(st.Jobs)-1]
+		record(j, ref, h.Of(fileOf(b, l.File), l.Key), open[jobPlace{l.File, l.Key, ""}], m, now)
+		answer(j, l)
+		derive(j)
 	}
 	st.Alike, _ = st.Failures()
 	st.Sum()
@@ -104,11 +107,8 @@ func fileOf(b *jobspec.Batch, real string) int {
 	return slices.IndexFunc(b.Files, func(f jobspec.File) bool { return f.Real == real })
 }
 
-// A jobDoc is the description of a job under construction.
-type jobDoc struct{ schema.Job }
-
 // describe returns a job as the job file describes it.
-func describe(b *jobspec.Batch, id int) jobDoc {
+func describe(b *jobspec.Batch, id int) schema.Job {
 	j := &b.Jobs[id]
 	d := schema.Job{
 		File: b.Files[j.File].Real, Line: schema.Known(j.Line()), Name: j.Name, Key: j.Key.String(), Params: runner.Params(j),
@@ -121,11 +121,11 @@ func describe(b *jobspec.Batch, id int) jobDoc {
 		commands, _ := b.Planned(j)
 		d.Commands = schema.List(commands)
 	}
-	return jobDoc{d}
+	return d
 }
 
 // record adds a job's record from the ledger: the last end of its key, or the open attempt.
-func (j *jobDoc) record(ref *Ref, r *state.Record, open *state.Attempt, m openAttempts, now time.Time) {
+func record(j *schema.Job, ref *Ref, r *state.Record, open *state.Attempt, m openAttempts, now time.Time) {
 	h := ref.History
 	j.Plan = nil
 	if r != nil && r.Forgotten {
@@ -164,7 +164,7 @@ func (j *jobDoc) record(ref *Ref, r *state.Record, open *state.Attempt, m openAt
 }
 
 // answer adds the live run's data about a job.
-func (j *jobDoc) answer(l *schema.Job) {
+func answer(j, l *schema.Job) {
 	if l.State == "" {
 		return // the run has not selected it
 	}
@@ -180,8 +180,8 @@ func (j *jobDoc) answer(l *schema.Job) {
 	}
 }
 
-// settle adds what follows from the other fields.
-func (j *jobDoc) settle() {
+// derive adds what follows from the other fields.
+func derive(j *schema.Job) {
 	a := j.Attempt
 	if a == nil {
 		return

@@ -251,25 +251,25 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 }
 
 // redescribe returns a new description of a job, from the ledger and the run's answer.
-func (m *Mirror) redescribe(old *schema.Job, open *state.Attempt, answer *schema.Job, now time.Time) *schema.Job {
-	j := jobDoc{*old}
+func (m *Mirror) redescribe(old *schema.Job, open *state.Attempt, live *schema.Job, now time.Time) *schema.Job {
+	j := new(*old)
 	j.State, j.Since, j.Cause, j.Wait, j.Attempts, j.Attempt, j.Metrics = state.Pending, nil, nil, nil, 0, nil, nil
 	h := m.ref.History
 	r := h.Of(fileOf(m.ref.Batch, j.File), j.Key)
 	if r != nil && r.State != "" {
 		j.State = r.State
 	}
-	j.record(m.ref, r, open, openAttempts{}, now)
+	record(j, m.ref, r, open, openAttempts{}, now)
 	if a := j.Attempt; a != nil && a.Metrics == nil && a.UniID != nil && m.metrics[*a.UniID] != nil {
 		if a.Metrics = m.metrics[*a.UniID]; a.State == state.Succeeded {
 			j.Metrics = a.Metrics
 		}
 	}
-	if answer != nil {
-		j.answer(answer)
+	if live != nil {
+		answer(j, live)
 	}
-	j.settle()
-	return &j.Job
+	derive(j)
+	return j
 }
 
 // sameJob reports whether two descriptions of a job are equal, apart from elapsed time.

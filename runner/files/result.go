@@ -149,8 +149,7 @@ func merge(data []byte) (all map[string]any, points []byte, err error) {
 		var one map[string]any
 		from := d.InputOffset()
 		err := d.Decode(&one)
-		var other *json.UnmarshalTypeError
-		if errors.As(err, &other) {
+		if other, is := errors.AsType[*json.UnmarshalTypeError](err); is {
 			skipped = cmp.Or(skipped, fmt.Errorf("result file: value %d is of type %s: write an object such as {\"acc\": 0.93}", n, other.Value))
 			continue
 		}

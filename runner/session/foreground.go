@@ -186,8 +186,7 @@ func CannotExecute(name string, err error) error {
 
 // reason returns err without its path.
 func reason(err error) string {
-	var no syscall.Errno
-	if errors.As(err, &no) {
+	if no, is := errors.AsType[syscall.Errno](err); is {
 		return no.Error()
 	}
 	return err.Error()

@@ -16,12 +16,12 @@ type tally struct {
 	began   time.Time
 	starts  map[string]state.Fact // of live attempts, by uni_id
 	last    map[int]Last          // last failed end of each job
-	demands map[int]state.Demand  // by job
+	demands map[int]schema.Demand // by job
 	held    state.GPUTime
 }
 
 func newTally(now time.Time) tally {
-	return tally{began: now, starts: map[string]state.Fact{}, last: map[int]Last{}, demands: map[int]state.Demand{}, held: state.GPUTime{}}
+	return tally{began: now, starts: map[string]state.Fact{}, last: map[int]Last{}, demands: map[int]schema.Demand{}, held: state.GPUTime{}}
 }
 
 func (t *tally) fact(l *loop, a sched.Record) {
@@ -65,7 +65,7 @@ func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 	if f.PeakMemory <= start.Memory && !less || len(t.demands) >= maxFailures {
 		return
 	}
-	t.demands[job] = state.Demand{Job: f.Job, Asked: start.Memory, Peak: f.PeakMemory, Readings: f.PeakReadings}
+	t.demands[job] = schema.Demand{Job: f.Job, Asked: start.Memory, Peak: f.PeakMemory, Readings: f.PeakReadings}
 }
 
 func (l *loop) result() schema.Result {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -349,12 +350,7 @@ func (h *History) name(r *Record) {
 
 // Attempts returns the open attempts in start order.
 func (h *History) Attempts() []*Attempt {
-	open := make([]*Attempt, 0, len(h.Open))
-	for _, a := range h.Open {
-		open = append(open, a)
-	}
-	slices.SortFunc(open, func(a, b *Attempt) int { return cmp.Compare(a.Seq, b.Seq) })
-	return open
+	return slices.SortedFunc(maps.Values(h.Open), func(a, b *Attempt) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
 // NewerThan reports whether r ended after other started: by line number if both are in one ledger,

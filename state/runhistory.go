@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -142,12 +143,10 @@ func (a *RunHistory) Clone() RunHistory {
 func (a *RunHistory) Close() {
 	slices.SortStableFunc(a.Attempts, func(x, y *AttemptRecord) int { return x.Time.Compare(y.Time) })
 	slices.SortStableFunc(a.Runs, func(x, y *PastRun) int { return x.Run.Time.Compare(y.Run.Time) })
-	var open []*AttemptRecord
 	for _, x := range a.open {
 		x.Record = *NewRecord(x.Open.Ledger, 0, Fact{UniID: x.Open.Start.UniID}, x.Open)
-		open = append(open, x)
 	}
-	slices.SortFunc(open, func(x, y *AttemptRecord) int {
+	open := slices.SortedFunc(maps.Values(a.open), func(x, y *AttemptRecord) int {
 		return cmp.Or(x.Start.Compare(y.Start), cmp.Compare(x.UniID, y.UniID))
 	})
 	a.Attempts = append(a.Attempts, open...)

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -78,11 +79,7 @@ func (h *History) forgetSeedGroups() {
 	if len(h.seedGroups) <= 2*keptGroups {
 		return
 	}
-	all := make([]ledgerKey, 0, len(h.seedGroups))
-	for at := range h.seedGroups {
-		all = append(all, at)
-	}
-	slices.SortFunc(all, func(a, b ledgerKey) int {
+	all := slices.SortedFunc(maps.Keys(h.seedGroups), func(a, b ledgerKey) int {
 		x, y := h.seedGroups[a], h.seedGroups[b]
 		return cmp.Or(cmp.Compare(y.Ended, x.Ended), cmp.Compare(a.ledger, b.ledger), strings.Compare(a.text, b.text))
 	})

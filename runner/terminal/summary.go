@@ -80,17 +80,13 @@ func (s Summary) unlisted() int {
 }
 
 // demandLines names the jobs whose gpu_memory is far off, with better values.
-func demandLines(ds []state.Demand) []string {
+func demandLines(ds []schema.Demand) []string {
 	var out []string
 	for i, d := range ds {
 		if i == maxDemands {
 			return append(out, fmt.Sprintf("… and %d more whose gpu_memory is far off", len(ds)-i))
 		}
-		readings := "1 reading"
-		if d.Readings != 1 {
-			readings = fmt.Sprintf("%d readings", d.Readings)
-		}
-		out = append(out, fmt.Sprintf("memory: %s requested %s but used %s (highest of %s); set gpu_memory: %s", CleanText(d.Job), d.Asked.Asked(), d.Peak.Round(), readings, d.Peak.Ample()))
+		out = append(out, fmt.Sprintf("memory: %s requested %s but used %s (highest of %s); set gpu_memory: %s", CleanText(d.Job), d.Asked.Asked(), d.Peak.Round(), state.Count(d.Readings, "reading"), d.Peak.Ample()))
 	}
 	return out
 }

@@ -25,7 +25,7 @@ func TestSummaryListsFailuresFirst(t *testing.T) {
 				Tail:  []string{"ModuleNotFoundError: No module named 'torchh'"},
 				Alike: schema.Alike{Cause: schema.Cause{Text: "ModuleNotFoundError: No module named 'torchh'"}, Count: 100, Jobs: []string{"eval-1", "eval-2", "eval-3", "eval-4"}}, Blocked: 7},
 		},
-		Demands: []state.Demand{
+		Demands: []schema.Demand{
 			{Job: "train-c", Asked: 12 * gpu.GiB, Peak: 29 * gpu.GiB, Readings: 1},
 			{Job: "train-d", Asked: 12 * gpu.GiB, Peak: 700 * gpu.MiB, Readings: 43},
 		},

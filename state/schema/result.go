@@ -3,21 +3,29 @@ package schema
 import (
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/state"
 )
 
 // A Result is the outcome of a run.
 type Result struct {
 	Final    *Status
-	Failures []FailedJob    // one per error, most frequent first; only the first few, but Final counts all jobs
-	Demands  []state.Demand // jobs that used far more or less GPU memory than requested
-	Warnings []string       // for the summary
+	Failures []FailedJob // one per error, most frequent first; only the first few, but Final counts all jobs
+	Demands  []Demand    // jobs that used far more or less GPU memory than requested
+	Warnings []string    // for the summary
 	Wall     time.Duration
 	GPUHours float64
 	Stopped  string       // the signal or command that stopped the run, such as "SIGTERM", or ""
 	StateErr error        // why the ledger could not be written, or nil
 	GaveUp   bool         // the run stopped waiting for a GPU
 	Lost     []state.Loss // GPU time lost since the last start
+}
+
+// A Demand is a job that used far more or far less GPU memory than it requested.
+type Demand struct {
+	Job         string
+	Asked, Peak gpu.Bytes // on each GPU
+	Readings    int       // number of readings behind Peak
 }
 
 // A FailedJob is a job that did not succeed, as reported to users. It represents all jobs that

@@ -104,9 +104,10 @@ func (s *Status) Sum() {
 	if s.Live != nil {
 		s.Tally.Stalled = len(s.Live.Stalled)
 	}
-	word, causes, wait := s.Outcome.word(), "", "waiting"
+	word, _, _ := strings.Cut(s.Outcome.Text, ",") // without the number of failed jobs
+	causes, wait := "", "waiting"
 	if n := len(s.Alike); n > 0 && !alive {
-		causes = fmt.Sprintf(" (%d %s)", n, map[bool]string{true: "cause", false: "causes"}[n == 1])
+		causes = " (" + state.Count(n, "cause") + ")"
 	}
 	ending := s.Is(RunDraining) || s.Is(RunStopping)
 	if ending {
@@ -129,14 +130,4 @@ func (s *Status) Sum() {
 		parts = append(parts, took)
 	}
 	s.Line = strings.Join(parts, " · ")
-}
-
-// word returns the outcome without counts.
-func (o *Outcome) word() string {
-	switch o.Code {
-	case OutcomeNone, OutcomeSilent:
-		word, _, _ := strings.Cut(o.Text, ",")
-		return word
-	}
-	return string(o.Code)
 }

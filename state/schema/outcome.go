@@ -31,16 +31,9 @@ const (
 // OutcomeOf returns the outcome of a batch from its live or last run, which may be nil, and the
 // counts of its jobs.
 func OutcomeOf(run *Run, counts map[state.Phase]int) Outcome {
-	o, left := Outcome{}, 0
-	for s, n := range counts {
-		switch s {
-		case state.Succeeded, state.UpToDate, state.NotNeeded, state.Pruned:
-		case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Blocked:
-			o.Failed += n
-		default:
-			left += n
-		}
-	}
+	t := TallyOf(counts, true)
+	o := Outcome{Failed: t.Failed + counts[state.Blocked]}
+	left := t.Total - t.Done - o.Failed
 	switch {
 	case run == nil:
 		o.Code, o.Text = OutcomeNone, "never ran"
@@ -62,8 +55,8 @@ func OutcomeOf(run *Run, counts map[state.Phase]int) Outcome {
 	if o.Text == "" {
 		o.Text = string(o.Code)
 	}
-	if n := TallyOf(counts, true).Failed; run != nil && run.Alive && n > 0 {
-		o.Text += fmt.Sprintf(", %d failed", n)
+	if run != nil && run.Alive && t.Failed > 0 {
+		o.Text += fmt.Sprintf(", %d failed", t.Failed)
 	}
 	return o
 }

@@ -104,19 +104,20 @@ func operations() []operation {
 // routes returns the handler for requests that guard accepts.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	for _, op := range operations() {
-		mux.HandleFunc(op.method+" "+base+op.path, func(w http.ResponseWriter, r *http.Request) {
-			c := &call{r, s, &op, s.right(r)}
-			if err := c.answer(w); err != nil {
-				fail(w, s.explained(err))
+	handle := func(pattern string, answer func(http.ResponseWriter, *http.Request) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := answer(w, r); err != nil {
+				fail(w, s.Explain(err))
 			}
 		})
 	}
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if err := s.metrics(w, r); err != nil {
-			fail(w, s.explained(err))
-		}
-	})
+	for _, op := range operations() {
+		handle(op.method+" "+base+op.path, func(w http.ResponseWriter, r *http.Request) error {
+			c := &call{r, s, &op, s.right(r)}
+			return c.answer(w)
+		})
+	}
+	handle("GET /metrics", s.metrics)
 	mux.HandleFunc(base+"/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, notFound(r.Method+" "+r.URL.Path+" is not part of the API; "+base+"/openapi.json describes it"))
 	})
@@ -155,36 +156,29 @@ func (c *call) answer(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	if d, ok := v.(encodedAnswer); ok {
-		if d.etag != "" {
-			w.Header().Set("ETag", d.etag)
-			if c.Header.Get("If-None-Match") == d.etag {
-				w.WriteHeader(http.StatusNotModified)
-				return nil
-			}
+	d, encoded := v.(encodedAnswer)
+	if !encoded {
+		if d.json, err = json.Marshal(v); err != nil {
+			return err
 		}
-		c.send(w, d.json)
-		return nil
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
+	if d.etag != "" {
+		w.Header().Set("ETag", d.etag)
+		if c.Header.Get("If-None-Match") == d.etag {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
 	}
-	c.send(w, b)
+	if len(d.json) >= packedFrom && acceptsGzip(c.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		d.json = gzipped(d.json, gzip.BestSpeed)
+	}
+	send(w, http.StatusOK, d.json)
 	return nil
 }
 
 // packedFrom is the size from which an answer is worth compressing.
 const packedFrom = 32 << 10
-
-// send answers with JSON, compressed if it is large and the client accepts that.
-func (c *call) send(w http.ResponseWriter, b []byte) {
-	if len(b) >= packedFrom && acceptsGzip(c.Request) {
-		w.Header().Set("Content-Encoding", "gzip")
-		b = gzipped(b, gzip.BestSpeed)
-	}
-	send(w, http.StatusOK, b)
-}
 
 // encodedAnswer is an answer ready to send.
 type encodedAnswer struct {

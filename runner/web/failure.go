@@ -28,13 +28,6 @@ func badRequest(text, hint string) *Failure {
 	return &Failure{Status: http.StatusBadRequest, Code: "usage", Text: text, Hint: hint}
 }
 
-func (s *Server) explained(err error) error {
-	if s.Explain == nil {
-		return err
-	}
-	return s.Explain(err)
-}
-
 // fail answers with an error.
 func fail(w http.ResponseWriter, err error) {
 	f := &Failure{Status: http.StatusInternalServerError, Code: "internal", Text: err.Error()}

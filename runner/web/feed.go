@@ -43,17 +43,11 @@ type row struct {
 	json    []byte
 }
 
-// feeds holds the feeds by batch.
-type feeds struct {
-	mu  sync.Mutex
-	all map[string]*feed
-}
-
 // feed returns the feed of a batch.
 func (s *Server) feed(id string) (*feed, error) {
-	s.feeds.mu.Lock()
-	defer s.feeds.mu.Unlock()
-	if f := s.feeds.all[id]; f != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.feeds[id]; f != nil {
 		return f, nil
 	}
 	for _, b := range s.Source.Batches() {
@@ -67,7 +61,7 @@ func (s *Server) feed(id string) (*feed, error) {
 				}
 				return now, err
 			})
-			s.feeds.all[id] = f
+			s.feeds[id] = f
 			return f, nil
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -149,18 +148,9 @@ func localAddr(r *http.Request) net.Addr {
 	return at
 }
 
-// handlePanic reports a panic in a goroutine. It must be deferred.
-func (s *Server) handlePanic() {
-	if p := recover(); p != nil {
-		s.report(p)
-	}
-}
-
+// report reports a panic.
 func (s *Server) report(p any) {
 	if s.Errors != nil && p != http.ErrAbortHandler {
 		fmt.Fprintf(s.Errors, "gpurun web: internal error: %v\n%s", p, debug.Stack())
 	}
 }
-
-// discardLog discards net/http's messages about misbehaving clients.
-func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -66,48 +66,46 @@ func (h *hostWatch) recall(r *schema.Readings, at time.Time) {
 	defer h.mu.Unlock()
 	h.n, h.at = int(hour/h.step), at
 	for _, g := range r.GPUs {
-		i := slices.IndexFunc(h.gpus, func(p schema.PastGPU) bool { return p.UUID == g.UUID })
-		if i < 0 {
-			i = len(h.gpus)
-			h.gpus = append(h.gpus, schema.PastGPU{Index: g.Index, UUID: g.UUID, Name: schema.Value(g.Name), Total: g.Total, Used: make([]*gpu.Bytes, h.n), Util: make([]*int, h.n)})
-		}
+		p := h.past(schema.PastGPU{Index: g.Index, UUID: g.UUID, Name: schema.Value(g.Name), Total: g.Total})
 		for k, t := range r.Time {
 			first := h.n - 1 - int(at.Sub(t)/h.step)
 			for n := max(0, first); n <= min(h.n-1, first+int(r.Step/h.step.Seconds())); n++ {
-				if h.gpus[i].Used[n] = g.Used[k]; g.Util[k] != nil {
+				if p.Used[n] = g.Used[k]; g.Util[k] != nil {
 					util := int(*g.Util[k])
-					h.gpus[i].Util[n] = &util
+					p.Util[n] = &util
 				}
 			}
 		}
 	}
 }
 
+// past returns the readings of a GPU. It adds the GPU, without readings, if it is new.
+func (h *hostWatch) past(g schema.PastGPU) *schema.PastGPU {
+	i := slices.IndexFunc(h.gpus, func(p schema.PastGPU) bool { return p.UUID == g.UUID })
+	if i < 0 {
+		i = len(h.gpus)
+		g.Used, g.Util = make([]*gpu.Bytes, h.n), make([]*int, h.n)
+		h.gpus = append(h.gpus, g)
+	}
+	return &h.gpus[i]
+}
+
 // keep adds a reading. A failed reading leaves a gap.
 func (h *hostWatch) keep(d *schema.GPUs, err error, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.at = at
-	if err == nil {
-		for _, g := range d.GPUs {
-			if !slices.ContainsFunc(h.gpus, func(p schema.PastGPU) bool { return p.UUID == g.UUID }) {
-				h.gpus = append(h.gpus, schema.PastGPU{Index: g.Index, UUID: g.UUID, Name: g.Name, Total: g.Total, Used: make([]*gpu.Bytes, h.n), Util: make([]*int, h.n)})
-			}
-		}
-	}
-	most := int(hour / h.step)
-	h.n = min(h.n+1, most)
+	h.at, h.n = at, min(h.n+1, int(hour/h.step))
 	for i := range h.gpus {
 		p := &h.gpus[i]
-		var used *gpu.Bytes
-		var util *int
-		if err == nil {
-			if k := slices.IndexFunc(d.GPUs, func(g schema.GPU) bool { return g.UUID == p.UUID }); k >= 0 {
-				used, util = d.GPUs[k].Used, d.GPUs[k].Util
-			}
-		}
-		p.Used, p.Util = append(p.Used, used), append(p.Util, util)
+		p.Used, p.Util = append(p.Used, nil), append(p.Util, nil)
 		p.Used, p.Util = p.Used[len(p.Used)-h.n:], p.Util[len(p.Util)-h.n:]
+	}
+	if err != nil {
+		return
+	}
+	for _, g := range d.GPUs {
+		p := h.past(schema.PastGPU{Index: g.Index, UUID: g.UUID, Name: g.Name, Total: g.Total})
+		p.Used[h.n-1], p.Util[h.n-1] = g.Used, g.Util
 	}
 }
 

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -87,11 +86,8 @@ func operationID(op *operation) string {
 
 // shape returns the schema of a type. Structs become components.
 func shape(t reflect.Type, schemas object) object {
-	switch {
-	case t == reflect.TypeFor[time.Time]():
+	if t == reflect.TypeFor[time.Time]() {
 		return object{"type": "string", "format": "date-time"}
-	case t == reflect.TypeFor[json.RawMessage]():
-		return object{}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

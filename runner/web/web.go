@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/rand"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -117,20 +118,24 @@ type Server struct {
 	end     context.CancelFunc
 	work    sync.WaitGroup
 
-	host  *hostWatch
-	list  *watch[*listing]
-	feeds feeds
+	host *hostWatch
+	list *watch[*listing]
+
+	mu    sync.Mutex
+	feeds map[string]*feed // by batch
 }
 
 // New returns a server. Until Close, it reads the GPUs to keep their last hour.
 func New(c Config) *Server {
-	s := &Server{Config: c, session: rand.Text()}
+	if c.Explain == nil {
+		c.Explain = func(err error) error { return err }
+	}
+	s := &Server{Config: c, session: rand.Text(), feeds: map[string]*feed{}}
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.feeds.all = map[string]*feed{}
 	s.http = http.Server{
 		Handler: s.guard(s.routes()), ReadHeaderTimeout: c.Limits.Header, IdleTimeout: time.Minute,
-		MaxHeaderBytes: maxHeader - 4096, // net/http adds 4096 bytes
-		ErrorLog:       discardLog(),
+		MaxHeaderBytes: maxHeader - 4096,           // net/http adds 4096 bytes
+		ErrorLog:       log.New(io.Discard, "", 0), // it would report misbehaving clients
 	}
 	s.host = s.watchHost()
 	s.list = s.watchList()
@@ -153,7 +158,11 @@ func (s *Server) Close() {
 // spawn starts a goroutine that Close waits for.
 func (s *Server) spawn(f func()) {
 	s.work.Go(func() {
-		defer s.handlePanic()
+		defer func() {
+			if p := recover(); p != nil {
+				s.report(p)
+			}
+		}()
 		f()
 	})
 }

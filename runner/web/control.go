@@ -8,40 +8,38 @@ import (
 	"gpurun/state/schema"
 )
 
-// Requests that change a batch, one for each verb of the command line. Jobs are names or globs, and
-// File limits them to one of the batch's job files, because each may have a job of the same name.
+// Requests that change a batch, one for each verb of the command line.
 type (
-	// Stop stops the given jobs, or the whole run if none are given, or gives back a GPU, or drains
-	// the run.
-	Stop struct {
-		Jobs  []string `json:"jobs"`
-		File  string   `json:"file"`
-		GPU   *int     `json:"gpu"`
-		Drain bool     `json:"drain"`
-	}
-	onJobs struct {
+	// OnJobs are names of jobs or globs. File limits them to one of the batch's job files, because
+	// each may have a job of the same name.
+	OnJobs struct {
 		Jobs []string `json:"jobs"`
 		File string   `json:"file"`
 	}
+	// Stop stops the given jobs, or the whole run if none are given, or gives back a GPU, or drains
+	// the run.
+	Stop struct {
+		OnJobs
+		GPU   *int `json:"gpu"`
+		Drain bool `json:"drain"`
+	}
 	// Retry restarts failed jobs.
-	Retry onJobs
+	Retry struct{ OnJobs }
 	// Pause keeps the given jobs, or all jobs if none are given, from starting.
-	Pause onJobs
+	Pause struct{ OnJobs }
 	// Resume undoes Pause and, if no jobs are given, a drain.
-	Resume onJobs
+	Resume struct{ OnJobs }
 	// Forget makes gpurun ignore the last success of jobs.
-	Forget onJobs
+	Forget struct{ OnJobs }
 	// Done records jobs as done.
 	Done struct {
-		Jobs           []string `json:"jobs"`
-		File           string   `json:"file"`
-		WithoutOutputs bool     `json:"without_outputs"`
+		OnJobs
+		WithoutOutputs bool `json:"without_outputs"`
 	}
 	// Set changes settings of the run, or keys of the given jobs.
 	Set struct {
-		Set  map[string]string `json:"set"`
-		Jobs []string          `json:"jobs"`
-		File string            `json:"file"`
+		OnJobs
+		Set map[string]string `json:"set"`
 	}
 	// Reload makes the run read its files again.
 	Reload struct{}
@@ -89,18 +87,18 @@ func (c *call) do() (any, error) {
 	if err := c.input(body.Interface()); err != nil {
 		return nil, err
 	}
-	if jobs := body.Elem().FieldByName("Jobs"); jobs.IsValid() && !jobs.IsNil() && jobs.Len() == 0 { // a script that found no job must not stop the run
+	var on OnJobs
+	if f := body.Elem().FieldByName("OnJobs"); f.IsValid() {
+		on = f.Interface().(OnJobs)
+	}
+	switch {
+	case on.Jobs != nil && len(on.Jobs) == 0: // a script that found no job must not stop the run
 		return nil, badRequest("jobs: the list is empty", "name a job; without jobs, stop, pause and resume act on the whole run")
+	case on.Jobs == nil && on.File != "": // it must not stop the other files' jobs
+		return nil, badRequest("file: works only with jobs", "name jobs, or use a glob")
 	}
 	var said []string
 	var err error
-	file := ""
-	if f := body.Elem().FieldByName("File"); f.IsValid() {
-		file = f.String()
-	}
-	if file != "" && body.Elem().FieldByName("Jobs").IsNil() { // it must not stop the other files' jobs
-		return nil, badRequest("file: works only with jobs", "name jobs, or use a glob")
-	}
 	request := body.Elem().Interface()
 	if start, is := request.(Start); is {
 		said, err = c.server.Source.Start(start)
@@ -111,8 +109,8 @@ func (c *call) do() (any, error) {
 		}
 		if add, is := request.(Add); is {
 			said, err = c.server.Source.Add(f.batch, add.Command)
-		} else if file, err = f.jobFile(file); err == nil {
-			said, err = f.batch.Do(file, request)
+		} else if err = f.hasFile(on.File); err == nil {
+			said, err = f.batch.Do(on.File, request)
 		}
 	}
 	if err != nil {
@@ -121,17 +119,17 @@ func (c *call) do() (any, error) {
 	return schema.Answer{Head: now(), Said: schema.List(said)}, nil
 }
 
-// jobFile returns file if it is one of the batch's job files, or "".
-func (f *feed) jobFile(file string) (string, error) {
+// hasFile returns nil if file is one of the batch's job files, or "".
+func (f *feed) hasFile(file string) error {
 	if file == "" {
-		return "", nil
+		return nil
 	}
 	v, err := f.batch.Look()
 	if err != nil {
-		return "", err
+		return err
 	}
 	if !slices.ContainsFunc(v.Status.Batch.Files, func(of schema.File) bool { return of.Path == file }) {
-		return "", badRequest("file: not a job file of this batch", "use a path in batch.files")
+		return badRequest("file: not a job file of this batch", "use a path in batch.files")
 	}
-	return file, nil
+	return nil
 }

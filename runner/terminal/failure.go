@@ -43,19 +43,19 @@ func failureHead(f schema.FailedJob, width int) []string {
 	if f.End.Attempt > 1 {
 		head += fmt.Sprintf(", attempt %d", f.End.Attempt)
 	}
-	head += noRetry(f)
-	if f.Blocked > 0 {
-		head += fmt.Sprintf("; %d more did not run because of it", f.Blocked)
-	}
-	return painted(Red, string(f.End.State), head, width)
+	return painted(Red, string(f.End.State), head+effects(f, "it"), width)
 }
 
-// noRetry returns why a job with retries left was not retried; "" if none were left.
-func noRetry(f schema.FailedJob) string {
-	if f.End.NoRetry == "" {
-		return ""
+// effects returns why jobs with retries left were not retried, and how many other jobs did not run
+// because of them.
+func effects(f schema.FailedJob, them string) (text string) {
+	if f.End.NoRetry != "" {
+		text = "; no retry: " + CleanText(f.End.NoRetry)
 	}
-	return "; no retry: " + CleanText(f.End.NoRetry)
+	if f.Blocked > 0 {
+		text += fmt.Sprintf("; %d more did not run because of %s", f.Blocked, them)
+	}
+	return text
 }
 
 // maxAlike is how many jobs of a failure group are listed by name.
@@ -75,10 +75,7 @@ func alikeHead(f schema.FailedJob, width int) []string {
 	if why := Ending(state.Fact{ExitCode: f.End.ExitCode, Signal: f.End.Signal, Why: f.End.Why}); why != "" {
 		who += " (" + why + ")"
 	}
-	who += noRetry(f)
-	if f.Blocked > 0 {
-		who += fmt.Sprintf("; %d more did not run because of them", f.Blocked)
-	}
+	who += effects(f, "them")
 	return append(painted(Red, count, strings.TrimSuffix(count+": "+CleanText(f.Alike.Cause.Brief()), ": "), width), Wrap("    "+who, width, 4)...)
 }
 

@@ -67,16 +67,11 @@ func (s Summary) Lines(width int) []string {
 // unlisted returns the number of failures not listed. Blocked jobs are listed with the failure that
 // blocks them.
 func (s Summary) unlisted() int {
-	n := 0
-	for _, p := range []state.Phase{state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost} {
-		n += s.Final.Counts[p]
-		for _, f := range s.Failures {
-			if f.End.State == p {
-				n -= max(f.Alike.Count, 1)
-			}
-		}
+	listed := map[state.Phase]int{}
+	for _, f := range s.Failures {
+		listed[f.End.State] += max(f.Alike.Count, 1)
 	}
-	return n
+	return schema.TallyOf(s.Final.Counts, false).Failed - schema.TallyOf(listed, false).Failed
 }
 
 // demandLines names the jobs whose gpu_memory is far off, with better values.
@@ -94,16 +89,16 @@ func demandLines(ds []schema.Demand) []string {
 // last returns the final state line of the run.
 func (s Summary) last(width int) []string {
 	st, hours := *s.Final, s.GPUHours*3600
-	st.Run, st.Alike = &schema.Run{Exit: &s.Code, GPUSeconds: &hours}, nil
+	st.Run = &schema.Run{Exit: &s.Code, GPUSeconds: &hours}
 	if s.Wall > 0 {
 		now := time.Now()
 		st.Run.Started, st.Run.Ended = schema.Time(now.Add(-s.Wall)), schema.Time(now)
 	}
+	causes := map[state.Phase]int{}
 	for _, f := range s.Failures {
-		if schema.TallyOf(map[state.Phase]int{f.End.State: 1}, false).Failed > 0 {
-			st.Alike = append(st.Alike, schema.Alike{})
-		}
+		causes[f.End.State]++
 	}
+	st.Alike = make([]schema.Alike, schema.TallyOf(causes, false).Failed) // their number is part of the line
 	st.Sum()
 	c := Red
 	if s.Code == 0 {

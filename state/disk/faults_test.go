@@ -249,7 +249,7 @@ func TestLastSyncFailureIsReported(t *testing.T) {
 	s := openIdle(t, jobFile(t))
 	whole := s.files[0].ledger.f
 	s.files[0].ledger.f = os.NewFile(^uintptr(0), "none")
-	s.sync.want()
+	s.sync.then(func() {})
 	if err := s.Sync(); err == nil {
 		t.Error("the failed sync was not reported")
 	}

@@ -48,7 +48,7 @@ func CheckPlace(dir, stateDir string) (p Place, err error) {
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	before := time.Now()
+	began := time.Now()
 	_, err = f.Write(make([]byte, 4096)) // a full disk or an exceeded quota shows only now
 	if err == nil {
 		err = f.Sync()
@@ -57,21 +57,9 @@ func CheckPlace(dir, stateDir string) (p Place, err error) {
 		return p, in(parent, host.Cause(err))
 	}
 	if fi, err := f.Stat(); err == nil {
-		p.Ahead = apart(fi.ModTime(), before, time.Now())
+		p.Ahead = min(0, fi.ModTime().Sub(began)) + max(0, time.Until(fi.ModTime())) // may lag by one tick of the kernel's clock
 	}
 	return p, nil
-}
-
-// apart returns how far a time is outside a span. File times may lag by one tick of the kernel's
-// clock.
-func apart(t, from, to time.Time) time.Duration {
-	switch {
-	case t.Before(from):
-		return t.Sub(from)
-	case t.After(to):
-		return t.Sub(to)
-	}
-	return 0
 }
 
 // Room returns how many bytes and files still fit in dir's file system; -1 if unknown.

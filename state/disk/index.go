@@ -54,23 +54,17 @@ func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // readIndex returns the content of an open ledger's index, or nothing if the index is invalid.
 func readIndex(ledger string, f *os.File) (covered, []entry, []state.SeedGroup) {
-	b, err := host.ReadOwn(indexPath(ledger), 1<<40)
-	if err != nil || len(b) < 4 || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli()) {
-		return covered{}, nil, nil
-	}
 	var x index
-	if gob.NewDecoder(bytes.NewReader(b[4:])).Decode(&x) != nil || x.Format != indexFormat {
-		return covered{}, nil, nil
-	}
 	var c covered
-	if json.Unmarshal(x.CoveredJSON, &c) != nil {
+	b, err := host.ReadOwn(indexPath(ledger), 1<<40)
+	switch {
+	case err != nil || len(b) < 4 || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli()),
+		gob.NewDecoder(bytes.NewReader(b[4:])).Decode(&x) != nil || x.Format != indexFormat,
+		json.Unmarshal(x.CoveredJSON, &c) != nil:
 		return covered{}, nil, nil
 	}
 	n := len(x.Ends)
-	if len(x.IDs) != 16*n || len(x.Starts) != n || len(x.Forgotten) != n || len(x.Plains) != n {
-		return covered{}, nil, nil
-	}
-	if sum, err := sumOf(f, c.Offset); err != nil || sum != x.Sum {
+	if sum, err := sumOf(f, c.Offset); err != nil || sum != x.Sum || len(x.IDs) != 16*n || len(x.Starts) != n || len(x.Forgotten) != n || len(x.Plains) != n {
 		return covered{}, nil, nil
 	}
 	entries := make([]entry, n)

@@ -168,10 +168,8 @@ const editsWait = 20 * time.Second
 // changing it until unlock is called. On a file system without locks, it does nothing.
 func LockEdits(jobFile, stateDir string) (unlock func(), err error) {
 	dir := Folder(jobFile, stateDir)
-	for _, prepare := range []func(dir, jobFile string) error{above, func(dir, _ string) error { return makeFolder(dir) }, within} {
-		if err := prepare(dir, jobFile); err != nil {
-			return nil, err
-		}
+	if err := prepare(dir, jobFile); err != nil {
+		return nil, err
 	}
 	f, err := host.OpenOwn(filepath.Join(dir, editsName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {

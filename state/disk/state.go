@@ -93,16 +93,10 @@ func (s *State) open(o Options) (over [][]string, err error) {
 }
 
 func (s *State) lock(f *fileState) error {
-	if err := above(f.dir, f.job); err != nil {
+	err := prepare(f.dir, f.job)
+	if err != nil {
 		return err
 	}
-	if err := makeFolder(f.dir); err != nil {
-		return err
-	}
-	if err := within(f.dir, f.job); err != nil {
-		return err
-	}
-	var err error
 	if f.lock, err = takeLock(f.job, f.dir); err != nil {
 		return err
 	}
@@ -290,7 +284,7 @@ func (s *State) Append(file int, facts ...state.Fact) (n int, err error) {
 	}
 	n, err = s.files[file].ledger.append(facts...)
 	if slices.ContainsFunc(facts[:n], func(f state.Fact) bool { return f.Kind == state.KindEnd || f.Kind == state.KindForget }) {
-		s.sync.want()
+		s.sync.then(func() {}) // requests a sync
 	}
 	return n, in(s.files[file].dir, err)
 }

@@ -25,8 +25,7 @@ type syncer struct {
 	once  sync.Once // for close
 
 	mu     sync.Mutex
-	wanted bool
-	thens  []func() // to call after the next sync
+	thens  []func() // to call after the next sync, which happens only if there are any
 	err    error
 	untold error // the part of err that has not been reported yet
 }
@@ -40,12 +39,7 @@ func newSyncer(fsync, look func() error, start func(func())) *syncer {
 	return s
 }
 
-func (s *syncer) want() {
-	s.mu.Lock()
-	s.wanted = true
-	s.mu.Unlock()
-}
-
+// then calls f after the next sync.
 func (s *syncer) then(f func()) {
 	s.mu.Lock()
 	s.thens = append(s.thens, f)
@@ -74,14 +68,15 @@ func (s *syncer) run() {
 // calls none, because an attempt's own record may be the only one.
 func (s *syncer) flush() {
 	s.mu.Lock()
-	wanted, thens := s.wanted, s.thens
-	s.wanted, s.thens = false, nil
+	thens := s.thens
+	s.thens = nil
 	s.mu.Unlock()
-	if wanted || len(thens) > 0 {
-		if err := s.fsync(); err != nil {
-			s.failed(err)
-			return
-		}
+	if len(thens) == 0 {
+		return
+	}
+	if err := s.fsync(); err != nil {
+		s.failed(err)
+		return
 	}
 	for _, then := range thens {
 		then()

@@ -21,6 +21,17 @@ import (
 // file's owner, whose commands it runs anyway. A group with the owner's name or number counts as
 // the owner (umask 002 with private groups).
 
+// prepare checks a batch folder, and creates it if there is none.
+func prepare(dir, jobFile string) error {
+	if err := above(dir, jobFile); err != nil {
+		return err
+	}
+	if err := makeFolder(dir); err != nil {
+		return err
+	}
+	return within(dir, jobFile)
+}
+
 // above checks .gpurun, the parent of dir, because its owner could replace the folders in it. A
 // folder given with --state-dir is the caller's choice.
 func above(dir, jobFile string) error {

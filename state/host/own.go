@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -125,9 +124,6 @@ func UnexpectedFile(path, what string) error {
 	return fmt.Errorf("%s is %s: remove it, or use another folder (--state-dir)", filepath.Base(path), what)
 }
 
-// ownUsual is the usual maximum size of gpurun's own files.
-const ownUsual = 8 << 10
-
 // ReadOwn reads at most limit bytes of one of gpurun's own files.
 func ReadOwn(path string, limit int64) ([]byte, error) {
 	return lagging(path, func() ([]byte, error) {
@@ -136,10 +132,7 @@ func ReadOwn(path string, limit int64) ([]byte, error) {
 			return nil, err
 		}
 		defer f.Close()
-		var b bytes.Buffer
-		b.Grow(int(min(limit, ownUsual)) + bytes.MinRead) // usually enough for a single read
-		_, err = b.ReadFrom(io.LimitReader(f, limit))
-		return b.Bytes(), err
+		return io.ReadAll(io.LimitReader(f, limit))
 	})
 }
 

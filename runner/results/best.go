@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec"
+	"gpurun/state"
 )
 
 // A Choice is the complete setting with the best mean.
@@ -185,7 +186,7 @@ func (b *build) headline(t *Table, names []string, best []rival, on, open int) s
 		head += " " + best[0].column.Name
 	}
 	if open > 0 {
-		head, more = head+" so far", fmt.Sprintf("; %d setting%s incomplete", open, map[bool]string{false: "s"}[open == 1])
+		head, more = head+" so far", fmt.Sprintf("; %s incomplete", state.Count(open, "setting"))
 	}
 	var settings []string
 	for _, x := range best[:min(len(best), 3)] {

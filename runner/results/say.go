@@ -10,13 +10,6 @@ import (
 	"gpurun/jobspec"
 )
 
-// annotate adds the caption, notes and warnings.
-func (b *build) annotate(t *Table) {
-	t.Caption = b.caption(t)
-	b.note(t)
-	b.warn(t)
-}
-
 // caption describes the numbers.
 func (b *build) caption(t *Table) string {
 	text := "one job each"

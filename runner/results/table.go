@@ -335,7 +335,9 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 	}
 	t.digits()
 	b.mark(t)
-	b.annotate(t)
+	t.Caption = b.caption(t)
+	b.note(t)
+	b.warn(t)
 	return t, t.sort(b.o.Sort)
 }
 

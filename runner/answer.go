@@ -84,10 +84,10 @@ func (l *loop) match(patterns []string, file string) ([]int, error) {
 }
 
 // phases returns jobs with only their names and states.
-func (l *loop) phases(ids []int) []schema.Job {
-	jobs := make([]schema.Job, len(ids))
+func (l *loop) phases(ids []int) []*schema.Job {
+	jobs := make([]*schema.Job, len(ids))
 	for i, id := range ids {
-		jobs[i] = schema.Job{Name: l.Batch.Jobs[id].Name, State: l.Core.Phase(id)}
+		jobs[i] = &schema.Job{Name: l.Batch.Jobs[id].Name, State: l.Core.Phase(id)}
 	}
 	return jobs
 }
@@ -105,8 +105,8 @@ func (l *loop) status(whole bool) *schema.Status {
 	if len(l.Code) > 0 {
 		st.Run.Snapshot = schema.Known(l.Code[0].Home())
 	}
-	for i := range st.Jobs {
-		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {
+	for _, j := range st.Jobs {
+		if a := j.Attempt; a != nil && a.UniID != nil {
 			at := l.attempts.live[*a.UniID]
 			if at != nil {
 				a.Snapshot = schema.Known(at.snapshot)
@@ -147,14 +147,14 @@ func (l *loop) changed() map[string]string {
 }
 
 // named returns the jobs that a status request names.
-func (l *loop) named(r control.Request) (jobs []schema.Job) {
+func (l *loop) named(r control.Request) (jobs []*schema.Job) {
 	if len(r.Jobs) == 0 {
 		return nil
 	}
 	all := l.Core.Jobs(l.Now())
 	for id := range l.Batch.Jobs {
-		if j := &all[id]; !l.Core.Gone(id) && slices.Contains(r.Jobs, j.Name) && (r.File == "" || r.File == j.File) {
-			jobs = append(jobs, *j)
+		if j := all[id]; !l.Core.Gone(id) && slices.Contains(r.Jobs, j.Name) && (r.File == "" || r.File == j.File) {
+			jobs = append(jobs, j)
 		}
 	}
 	return jobs

@@ -127,8 +127,8 @@ func (f *estimate) addTo(st *schema.Status) {
 
 // progress adds the progress and the newest metrics of attempts to a status.
 func (f *estimate) progress(st *schema.Status) {
-	for i := range st.Jobs {
-		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {
+	for _, j := range st.Jobs {
+		if a := j.Attempt; a != nil && a.UniID != nil {
 			r := f.logs[*a.UniID]
 			if a.Progress, a.Steps = schema.Known(r.done), schema.Known(r.steps); len(r.metrics) > 0 && a.Ended == nil {
 				a.Metrics = r.metrics

@@ -21,7 +21,7 @@ var bareGo = map[string]string{
 	"runner/engine/local/keeper/single.go":  "a keeper of one attempt",
 	"runner/engine/cluster/task.go":         "a keeper's process on a node",
 	"runner/engine/local/remote.go":         "waits for a process and does nothing else",
-	"runner/measure.go":                     "reads metrics, and fails alone",
+	"runner/ended.go":                       "reads metrics, and fails alone",
 	"gpu/probe/childmain.go":                "the probe process, which is restarted after a crash",
 	"gpu/probe/child.go":                    "waits for a process and does nothing else",
 	"gpu/claim/reader.go":                   "reads for any process, and fails alone",

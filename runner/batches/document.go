@@ -33,16 +33,16 @@ func (ref *Ref) Document(live *schema.Status, partial bool, m openAttempts) *sch
 	}
 	rest, answered := []*schema.Job(nil), map[jobPlace]*schema.Job{} // from the run
 	if live != nil {
-		for i := range live.Jobs {
-			answered[placeOf(&live.Jobs[i])] = &live.Jobs[i]
+		for _, l := range live.Jobs {
+			answered[placeOf(l)] = l
 		}
 	}
 	phases, counts, open := sched.Phases(b, h), map[state.Phase]int{}, openIn(ref)
 	listed := map[*state.Attempt]bool{}
-	st.Jobs = make([]schema.Job, 0, len(b.Jobs))
+	st.Jobs = make([]*schema.Job, 0, len(b.Jobs))
 	for id := range b.Jobs {
-		st.Jobs = append(st.Jobs, describe(b, id))
-		j := &st.Jobs[id]
+		j := describe(b, id)
+		st.Jobs = append(st.Jobs, j)
 		r, o := h.Of(b.Jobs[id].File, j.Key), open[jobPlace{j.File, j.Key, ""}]
 		j.State, listed[o] = phases[id], true
 		record(j, ref, r, o, m, now)
@@ -66,23 +66,23 @@ func (ref *Ref) Document(live *schema.Status, partial bool, m openAttempts) *sch
 			}
 		}
 	} else {
-		for i := range live.Jobs {
-			if l := &live.Jobs[i]; answered[placeOf(l)] != nil {
+		for _, l := range live.Jobs {
+			if answered[placeOf(l)] != nil {
 				rest = append(rest, l)
 			}
 		}
 	}
 	for _, l := range rest { // known to the run, but no longer in its files
-		st.Jobs = append(st.Jobs, schema.Job{
+		j := &schema.Job{
 			File: l.File, Name: l.Name, Key: l.Key, State: state.Running, Params: map[string]string{}, Tags: []string{},
 			Needs: []string{}, Commands: []string{},
-		})
-		j := &st.Jobs[len(st.Jobs)-1]
+		}
 		record(j, ref, h.Of(fileOf(b, l.File), l.Key), open[jobPlace{l.File, l.Key, ""}], m, now)
 		answer(j, l)
 		derive(j)
+		st.Jobs = append(st.Jobs, j)
 	}
-	st.Alike, _ = st.Failures()
+	st.Alike, _ = schema.Failures(st.Jobs)
 	st.Sum()
 	return st
 }
@@ -108,9 +108,9 @@ func fileOf(b *jobspec.Batch, real string) int {
 }
 
 // describe returns a job as the job file describes it.
-func describe(b *jobspec.Batch, id int) schema.Job {
+func describe(b *jobspec.Batch, id int) *schema.Job {
 	j := &b.Jobs[id]
-	d := schema.Job{
+	d := &schema.Job{
 		File: b.Files[j.File].Real, Line: schema.Known(j.Line()), Name: j.Name, Key: j.Key.String(), Params: runner.Params(j),
 		Tags: []string{}, Queue: schema.Known(b.QueueName(j.Queue)), Needs: b.NeedNames(j), Commands: []string{},
 	}

@@ -48,11 +48,11 @@ func TestGoProgramExplainsJob(t *testing.T) {
 		t.Fatalf("got %+v, %v", refs, err)
 	}
 	w := refs[0].Explain()
-	i := slices.IndexFunc(w.Status.Jobs, func(j schema.Job) bool { return j.Name == "b" })
+	i := slices.IndexFunc(w.Status.Jobs, func(j *schema.Job) bool { return j.Name == "b" })
 	if i < 0 || w.Status.Jobs[i].State != state.Blocked {
 		t.Fatalf("got %+v", w.Status.Jobs)
 	}
-	text := strings.Join(w.Chain(&w.Status.Jobs[i]), "\n")
+	text := strings.Join(w.Chain(w.Status.Jobs[i]), "\n")
 	for _, want := range []string{"blocked", "a (jobs.yaml:1): failed", "exit", "the next run will run it"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %q", text, want)

@@ -31,8 +31,7 @@ func (ref *Ref) Explain() *explanation {
 // verdicts belong to doc's first jobs.
 func explained(doc *schema.Status, past *runLog, verdicts []sched.Verdict) *explanation {
 	w := &explanation{Status: doc, Log: past, named: make(map[string]*schema.Job, len(doc.Jobs))}
-	for i := range doc.Jobs {
-		j := &doc.Jobs[i]
+	for i, j := range doc.Jobs {
 		w.named[j.File+"\x00"+j.Name] = j
 		if i < len(verdicts) {
 			v := &verdicts[i]

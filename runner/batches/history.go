@@ -72,8 +72,8 @@ func (ref *Ref) waiting() map[jobPlace]bool {
 		return nil
 	}
 	all := map[jobPlace]bool{}
-	for i := range rep.Status.Jobs {
-		if j := &rep.Status.Jobs[i]; j.State == state.Waiting {
+	for _, j := range rep.Status.Jobs {
+		if j.State == state.Waiting {
 			all[placeOf(j)] = true
 		}
 	}

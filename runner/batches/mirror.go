@@ -126,16 +126,14 @@ func (m *Mirror) load() error {
 	if st.Batch.ID, l.at = m.ID(), time.Now(); ref.after != nil {
 		l.after = *ref.after
 	}
-	v := &schema.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs)), Secrets: SecretsOf(ref.Batch)}
-	for i := range st.Jobs {
-		j := &st.Jobs[i]
+	v := &schema.View{Status: *st, Secrets: SecretsOf(ref.Batch)}
+	for i, j := range v.Jobs {
 		at := placeOf(j)
 		if k, known := m.index[at]; known && sameJob(m.view.Jobs[k], j) {
-			j = m.view.Jobs[k]
+			v.Jobs[i] = m.view.Jobs[k]
 		}
-		v.Jobs[i], l.index[at] = j, i
+		l.index[at] = i
 	}
-	v.Status.Jobs = nil
 	if m.ref != nil {
 		m.ref.History.Close()
 	}
@@ -197,8 +195,9 @@ func (m *Mirror) asks() *schema.Status {
 
 // update makes a new view from the jobs with new facts and the run's answers.
 func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
-	v := &schema.View{Status: m.view.Status, Jobs: slices.Clone(m.view.Jobs), Secrets: m.view.Secrets}
+	v := &schema.View{Status: m.view.Status, Secrets: m.view.Secrets}
 	st, now := &v.Status, time.Now()
+	st.Jobs = slices.Clone(st.Jobs)
 	st.Head = schema.At(now)
 	if live != nil {
 		st.Counts, st.ETA, st.GPUs, st.Warnings, st.Live = live.Counts, live.ETA, live.GPUs, live.Warnings, live.Live
@@ -207,8 +206,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 		for i := len(m.ref.Batch.Jobs); i < len(v.Jobs); i++ {
 			left[i] = true
 		}
-		for k := range live.Jobs {
-			l := &live.Jobs[k]
+		for _, l := range live.Jobs {
 			i, known := m.index[placeOf(l)]
 			if !known {
 				m.again = true // the run has reloaded its files

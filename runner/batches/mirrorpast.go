@@ -147,12 +147,13 @@ func (m *Mirror) Job(file, key, name string) (*schema.JobDetail, error) {
 		return nil, &Failure{Code: ExitUsage, Text: "no job named " + "\"" + name + "\""}
 	}
 	st := m.view.Status
-	st.Jobs = make([]schema.Job, len(m.view.Jobs))
-	for i, j := range m.view.Jobs {
-		st.Jobs[i] = *j
+	st.Jobs = slices.Clone(st.Jobs)
+	for i, j := range st.Jobs {
+		copied := *j // explained adds the plan
+		st.Jobs[i] = &copied
 	}
 	w := explained(&st, m.runLog(), m.verdicts())
-	j := &st.Jobs[at]
+	j := st.Jobs[at]
 	attempts := []schema.AttemptRow{}
 	for _, x := range w.Log.Attempts {
 		if (x.Key == key || x.Job == name) && m.ref.Files()[x.Ledger] == file {

@@ -24,8 +24,7 @@ func (ref *Ref) Progress() *Progress {
 // any attempt has ended since its run was killed.
 func (s *Progress) ended(ref *Ref) (meanwhile bool) {
 	b := ref.Batch
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
+	for _, j := range s.Jobs {
 		list := j.State
 		if s.Alive && j.State.Ended() && j.Plan != nil && j.Plan.Code == schema.PlanForgotten {
 			list = Forgotten

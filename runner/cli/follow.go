@@ -124,7 +124,7 @@ func (f *follower) ask() (now jobLog, over bool) {
 	if len(rep.Jobs) == 0 { // no longer in the batch
 		return jobLog{}, !slices.ContainsFunc(rep.Status.Jobs, f.shows)
 	}
-	j := slices.MinFunc(rep.Jobs, func(a, b schema.Job) int { return cmp.Compare(f.rank(a), f.rank(b)) })
+	j := slices.MinFunc(rep.Jobs, func(a, b *schema.Job) int { return cmp.Compare(f.rank(a), f.rank(b)) })
 	f.phase = j.State
 	f.printWait(j, rep.Status.Now)
 	switch a := j.Attempt; {
@@ -141,13 +141,13 @@ func (f *follower) ask() (now jobLog, over bool) {
 }
 
 // shows reports whether the job is the one being shown.
-func (f *follower) shows(j schema.Job) bool {
+func (f *follower) shows(j *schema.Job) bool {
 	return j.Attempt != nil && j.Attempt.UniID != nil && *j.Attempt.UniID == f.l.uniID
 }
 
 // rank orders jobs with the same name, which different files of a batch may have: first the job
 // being shown, then running jobs, then jobs that may still run.
-func (f *follower) rank(j schema.Job) int {
+func (f *follower) rank(j *schema.Job) int {
 	switch {
 	case f.shows(j):
 		return 0
@@ -160,7 +160,7 @@ func (f *follower) rank(j schema.Job) int {
 }
 
 // printWait prints what the job is waiting for, once for each state.
-func (f *follower) printWait(j schema.Job, now time.Time) {
+func (f *follower) printWait(j *schema.Job, now time.Time) {
 	if j.State == f.waited || j.State != state.Pending && j.State != state.Waiting {
 		return
 	}

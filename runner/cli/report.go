@@ -105,9 +105,9 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	p := ref.RunLog()
 	k.Runs, k.Secrets, k.Readings = p.Rows(time.Time{}), p.Secrets, ref.Readings()
 	now, last, curved := time.Now(), map[string]state.Phase{}, 0 // by uni_id of a job's last attempt
-	for i := range k.Status.Jobs {
-		if a := k.Status.Jobs[i].Attempt; a != nil && a.UniID != nil {
-			last[*a.UniID] = k.Status.Jobs[i].State
+	for _, j := range k.Status.Jobs {
+		if a := j.Attempt; a != nil && a.UniID != nil {
+			last[*a.UniID] = j.State
 		}
 	}
 	k.Usage = p.Usage(k.Readings, now)

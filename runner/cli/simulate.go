@@ -86,7 +86,7 @@ type prediction struct {
 	expected []expectation // by job
 }
 
-func (f *prediction) add(jobs []schema.Job) {
+func (f *prediction) add(jobs []*schema.Job) {
 	for _, s := range f.Spans {
 		if s.Job >= 0 {
 			jobs[s.Job].Plan.Simulate = &schema.Simulated{

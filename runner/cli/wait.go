@@ -132,19 +132,19 @@ func (c *waitCmd) remainingDead(a *app, ref *batches.Ref) (string, error) {
 	if err != nil {
 		return "", &batches.Failure{Code: batches.ExitUsage, Text: ref.Name() + ": " + err.Error(), Err: err}
 	}
-	var jobs []schema.Job
+	var jobs []*schema.Job
 	for _, i := range found {
 		id := all[i]
 		if p := phases[id]; p == state.Pending || p == state.Waiting {
 			return "", &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s: %s is %s, and no run is active to start it", ref.Name(), name(id), p), Hint: ref.Command() + " runs it"}
 		}
-		jobs = append(jobs, schema.Job{Name: name(id), State: phases[id]})
+		jobs = append(jobs, &schema.Job{Name: name(id), State: phases[id]})
 	}
 	return printEnds(a, ref, jobs)
 }
 
 // printEnds returns which jobs have not ended, or prints how they ended and returns the exit status.
-func printEnds(a *app, ref *batches.Ref, jobs []schema.Job) (string, error) {
+func printEnds(a *app, ref *batches.Ref, jobs []*schema.Job) (string, error) {
 	var left []string
 	counts, code := map[state.Phase]int{}, batches.ExitDone
 	for _, j := range jobs {

@@ -29,8 +29,8 @@ func (c *whyCmd) Run(a *app) error {
 	}
 	w, file := refs[0].Explain(), c.only(refs[0])
 	var jobs []*schema.Job
-	for i := range w.Status.Jobs {
-		if j := &w.Status.Jobs[i]; file == "" || j.File == file {
+	for _, j := range w.Status.Jobs {
+		if file == "" || j.File == file {
 			jobs = append(jobs, j)
 		}
 	}

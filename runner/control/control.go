@@ -62,7 +62,7 @@ type Reply struct {
 	Kept         []Kept         `json:"kept,omitempty"`    // jobs left unchanged
 	PID          int            `json:"pid,omitempty"`     // the runner's
 	Silent       []string       `json:"silent,omitempty"`  // keepers that do not answer, so their jobs cannot be stopped
-	Jobs         []schema.Job   `json:"jobs,omitempty"`    // status, wait: the jobs in the request
+	Jobs         []*schema.Job  `json:"jobs,omitempty"`    // status, wait: the jobs in the request
 	Partial      bool           `json:"partial,omitempty"` // with Status: it leaves out jobs that the run has not selected
 	Status       *schema.Status `json:"status,omitempty"`  // unless Whole is set, Jobs lists only running and queued jobs and the next retries
 	StatusGroups []StatusGroup  `json:"crowds,omitempty"`  // with Status: jobs without an attempt; Do merges them into it

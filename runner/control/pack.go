@@ -20,15 +20,14 @@ func (r *Reply) pack() {
 	if r.Status == nil {
 		return
 	}
-	index, jobs := map[string]int{}, []schema.Job{} // index of each group by the JSON of its common fields
-	last, at := &schema.Job{}, -1                   // the previous job and its group's index
-	for i := range r.Status.Jobs {
-		j := &r.Status.Jobs[i]
+	index, jobs := map[string]int{}, []*schema.Job{} // index of each group by the JSON of its common fields
+	last, at := &schema.Job{}, -1                    // the previous job and its group's index
+	for _, j := range r.Status.Jobs {
 		switch {
 		case j.State == "":
 			continue
 		case j.Attempt != nil || j.Attempts > 0:
-			jobs = append(jobs, *j)
+			jobs = append(jobs, j)
 			continue
 		}
 		if at < 0 || j.File != last.File || j.State != last.State || j.Cause != last.Cause || j.Wait != last.Wait {
@@ -55,8 +54,9 @@ func (r *Reply) unpack() {
 			continue
 		}
 		for i := range c.Names {
-			c.Name, c.Key = c.Names[i], c.Keys[i]
-			r.Status.Jobs = append(r.Status.Jobs, c.Job)
+			j := c.Job
+			j.Name, j.Key = c.Names[i], c.Keys[i]
+			r.Status.Jobs = append(r.Status.Jobs, &j)
 		}
 	}
 	r.StatusGroups = nil

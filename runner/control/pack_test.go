@@ -29,7 +29,7 @@ func sent(t *testing.T, r Reply) (got Reply, size int) {
 		t.Fatal(err)
 	}
 	got.unpack()
-	slices.SortFunc(got.Status.Jobs, func(a, b schema.Job) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(got.Status.Jobs, func(a, b *schema.Job) int { return strings.Compare(a.Name, b.Name) })
 	return got, len(text)
 }
 
@@ -42,9 +42,9 @@ func TestPackedStatusArrivesComplete(t *testing.T) {
 	other := full()
 	other.Since = nil
 	shared, uni := full(), "20260101t000000-0000000001"
-	var jobs []schema.Job
+	var jobs []*schema.Job
 	for i := range 1000 {
-		j := schema.Job{File: "/a.yaml", Name: fmt.Sprintf("j%04d", i), Key: fmt.Sprintf("%032d", i), State: state.Pending, Wait: shared}
+		j := &schema.Job{File: "/a.yaml", Name: fmt.Sprintf("j%04d", i), Key: fmt.Sprintf("%032d", i), State: state.Pending, Wait: shared}
 		switch i {
 		case 3, 4:
 			j.Wait = full()
@@ -71,11 +71,11 @@ func TestPackedStatusArrivesComplete(t *testing.T) {
 }
 
 func TestUngroupedStatusIsAccepted(t *testing.T) {
-	r := Reply{Status: &schema.Status{Jobs: []schema.Job{{Name: "a", State: state.Pending}}}}
+	r := Reply{Status: &schema.Status{Jobs: []*schema.Job{{Name: "a", State: state.Pending}}}}
 	if r.unpack(); len(r.Status.Jobs) != 1 || r.Status.Jobs[0].Name != "a" {
 		t.Errorf("got %+v", r.Status.Jobs)
 	}
-	if got, _ := sent(t, Reply{Status: &schema.Status{Jobs: []schema.Job{{Name: "unselected"}}}}); len(got.Status.Jobs) != 0 {
+	if got, _ := sent(t, Reply{Status: &schema.Status{Jobs: []*schema.Job{{Name: "unselected"}}}}); len(got.Status.Jobs) != 0 {
 		t.Errorf("got %+v, want no jobs without a state", got.Status.Jobs)
 	}
 }
@@ -96,7 +96,7 @@ func TestPackingTakesLinearTime(t *testing.T) {
 			r := Reply{Status: &schema.Status{}}
 			for i := range n {
 				w := &schema.Wait{Code: schema.WaitNeed, Text: "needs prep, which is running, and 1 more", Jobs: []string{"prep", fmt.Sprint("train-", i)}}
-				r.Status.Jobs = append(r.Status.Jobs, schema.Job{File: "/a.yaml", Name: fmt.Sprint("eval-", i), State: state.Pending, Wait: w})
+				r.Status.Jobs = append(r.Status.Jobs, &schema.Job{File: "/a.yaml", Name: fmt.Sprint("eval-", i), State: state.Pending, Wait: w})
 			}
 			began := cpu()
 			if r.pack(); len(r.StatusGroups) != n {

@@ -45,8 +45,8 @@ func Build(k *Input) *schema.Report {
 		attempts[id] = append(attempts[id], a)
 	}
 	present := map[ID]bool{}
-	for i := range st.Jobs {
-		j := describe(&st.Jobs[i])
+	for _, job := range st.Jobs {
+		j := describe(job)
 		id := ID{j.File, j.Key}
 		present[id] = true
 		j.Attempts = schema.List(attempts[id])
@@ -134,7 +134,7 @@ const maxTails = 200
 
 // failures adds the failure groups, with the end of one log each.
 func failures(r *schema.Report, k *Input) {
-	groups, of := k.Status.Failures()
+	groups, of := schema.Failures(k.Status.Jobs)
 	schema.Tried(groups, func() []schema.AttemptRow { return k.Attempts })
 	logs := make([]*schema.Log, len(groups))
 	for i, g := range of {

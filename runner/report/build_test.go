@@ -54,7 +54,7 @@ func exampleInput() *Input {
 		}
 		k.Attempts = append(k.Attempts, row)
 		if present {
-			k.Status.Jobs = append(k.Status.Jobs, schema.Job{File: "/j.yaml", Name: name, Key: key, State: end, Cause: row.Cause, Attempt: &row.Attempt, Params: map[string]string{"hf_token": "s3cret"}})
+			k.Status.Jobs = append(k.Status.Jobs, &schema.Job{File: "/j.yaml", Name: name, Key: key, State: end, Cause: row.Cause, Attempt: &row.Attempt, Params: map[string]string{"hf_token": "s3cret"}})
 		}
 	}
 	k.Runs = []schema.RunRow{{Alike: []schema.Alike{{Cause: schema.Cause{Code: "exit", Text: "no login for s3cret"}}}}}
@@ -100,7 +100,7 @@ func TestPageRunsNoInjectedScript(t *testing.T) {
 	k := exampleInput()
 	for _, jobs := range []int{1, 3000} {
 		for i := range jobs {
-			k.Status.Jobs = append(k.Status.Jobs, schema.Job{Name: fmt.Sprint(hostile, i), Commands: []string{hostile}})
+			k.Status.Jobs = append(k.Status.Jobs, &schema.Job{Name: fmt.Sprint(hostile, i), Commands: []string{hostile}})
 		}
 		r := Build(k)
 		var page bytes.Buffer

@@ -62,8 +62,8 @@ func (c *Core) Snapshot(now Now) *schema.Status {
 }
 
 // liveJob returns the public view of an attempt's job, which may no longer be in the batch.
-func (c *Core) liveJob(a *attempt) schema.Job {
-	return schema.Job{File: c.b.Files[a.file].Real, Name: a.name, Key: a.key, State: a.phase(), Wait: a.queueState.wait(c.now), Attempt: c.public(a)}
+func (c *Core) liveJob(a *attempt) *schema.Job {
+	return &schema.Job{File: c.b.Files[a.file].Real, Name: a.name, Key: a.key, State: a.phase(), Wait: a.queueState.wait(c.now), Attempt: c.public(a)}
 }
 
 // pressures returns each GPU's state, and why the first waiting job cannot have it, or does not use
@@ -99,14 +99,14 @@ func (c *Core) unused() gpu.Code {
 
 // Jobs returns the public view of the run's jobs: state, wait, and live attempt. The ledger has the
 // rest.
-func (c *Core) Jobs(now Now) []schema.Job {
+func (c *Core) Jobs(now Now) []*schema.Job {
 	c.now = now
 	type alike struct { // what jobs that wait for the same things have in common
 		class *class
 		after bool // the waiter comes before them
 	}
 	known := map[alike]*schema.Wait{}
-	live, queued, others := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}, []schema.Job(nil)
+	live, queued, others := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}, []*schema.Job(nil)
 	for _, a := range c.live.all {
 		if a.job >= 0 {
 			live[a.job], queued[a.job] = c.public(a), a.queueState.wait(now)
@@ -114,9 +114,10 @@ func (c *Core) Jobs(now Now) []schema.Job {
 			others = append(others, c.liveJob(a))
 		}
 	}
-	jobs := make([]schema.Job, len(c.jobs))
+	jobs := make([]*schema.Job, len(c.jobs))
 	for i := range c.jobs {
-		id, j := int32(i), &jobs[i]
+		id, j := int32(i), &schema.Job{}
+		jobs[i] = j
 		j.File, j.Name, j.Key = c.b.Files[c.file(id)].Real, c.name(id), c.b.Jobs[i].Key.String()
 		j.State, j.Cause, j.Attempt = c.Phase(i), c.Blocked(i), live[id]
 		if j.Wait = queued[id]; j.Wait != nil {
@@ -223,10 +224,10 @@ func (c *Core) gpus(now Now) []schema.GPU {
 }
 
 // nextRetries returns the jobs whose retries come first.
-func (c *Core) nextRetries() (jobs []schema.Job) {
+func (c *Core) nextRetries() (jobs []*schema.Job) {
 	for _, d := range c.backoff {
 		if c.jobs[d.id].phase == waiting && len(jobs) < maxWaiting {
-			jobs = append(jobs, schema.Job{
+			jobs = append(jobs, &schema.Job{
 				File: c.b.Files[c.file(d.id)].Real, Name: c.name(d.id), Key: c.b.Jobs[d.id].Key.String(), State: state.Waiting, Wait: c.whyRetry(d.id), Attempts: int(c.jobs[d.id].attempt),
 			})
 		}

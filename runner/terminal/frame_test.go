@@ -58,7 +58,7 @@ func busyFrame(n int, name func(i int) string) Frame {
 		if i%5 == 4 {
 			a.GPUs = nil
 		}
-		f.Snap.Jobs = append(f.Snap.Jobs, schema.Job{Name: name(i), State: state.Running, Attempt: a})
+		f.Snap.Jobs = append(f.Snap.Jobs, &schema.Job{Name: name(i), State: state.Running, Attempt: a})
 		last[log] = fmt.Sprintf("epoch %d/100 loss=0.%03d acc=0.9%d eta 00:%02d:11 and then some more words that fill the line", i, i*7, i%10, i)
 	}
 	if n > 0 {
@@ -118,7 +118,7 @@ func TestFramesMatchGoldenFiles(t *testing.T) {
 	waits := busyFrame(4, shortName)
 	waits.Snap.Live.Bottleneck = schema.Known("big needs 40 GiB: 3 free, GPU 2: held by alice, python 4711, 37 GiB, since 06:10")
 	waits.Snap.Live.Kept = schema.Known("kept for big: 3 of 4")
-	waits.Snap.Jobs = append(waits.Snap.Jobs, schema.Job{Name: "q1-3", State: state.Waiting, Attempts: 3, Wait: &schema.Wait{Until: schema.Time(noon.Add(500 * time.Second))}})
+	waits.Snap.Jobs = append(waits.Snap.Jobs, &schema.Job{Name: "q1-3", State: state.Waiting, Attempts: 3, Wait: &schema.Wait{Until: schema.Time(noon.Add(500 * time.Second))}})
 	waits.Snap.Counts[state.Waiting] = 3
 	waits.Snap.Counts[state.Pending] -= 3
 	long := busyFrame(2, shortName)

@@ -271,12 +271,12 @@ func TestViewWithoutTerminalPrintsEvents(t *testing.T) {
 func TestMinuteLineShowsNextRetry(t *testing.T) {
 	s := schema.Status{Run: &schema.Run{Alive: true}, Counts: map[state.Phase]int{state.Waiting: 2, state.Succeeded: 1}}
 	for _, tt := range []struct {
-		waiting []schema.Job
+		waiting []*schema.Job
 		want    string
 	}{
 		{nil, "so far      does not answer: 1 of 3 done, 2 waiting"},
 		{
-			[]schema.Job{{Name: "a\x1b", State: state.Waiting, Attempts: 3, Wait: &schema.Wait{Until: schema.Time(noon.Add(9 * time.Minute))}}},
+			[]*schema.Job{{Name: "a\x1b", State: state.Waiting, Attempts: 3, Wait: &schema.Wait{Until: schema.Time(noon.Add(9 * time.Minute))}}},
 			"so far      does not answer: 1 of 3 done, 2 waiting; a: attempt 4 in 9m00s; 1 more waiting to retry",
 		},
 	} {

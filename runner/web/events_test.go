@@ -216,7 +216,8 @@ func TestSlowClientIsDroppedWithoutBlockingOthers(t *testing.T) {
 			jobs[i] = fakeJob(i, states[n%2])
 		}
 		f.mu.Lock()
-		f.view = &schema.View{Status: f.view.Status, Jobs: jobs}
+		f.view = &schema.View{Status: f.view.Status}
+		f.view.Jobs = jobs
 		f.mu.Unlock()
 		if got := l.until(); len(got) != 500 {
 			t.Fatalf("the other client got %d rows, want 500", len(got))

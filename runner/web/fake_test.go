@@ -61,7 +61,8 @@ func fakeJob(i int, s state.Phase) *schema.Job {
 func (f *fake) set(jobs ...*schema.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v := &schema.View{Status: f.view.Status, Jobs: slices.Clone(f.view.Jobs)}
+	v := &schema.View{Status: f.view.Status}
+	v.Jobs = slices.Clone(v.Jobs)
 	for _, j := range jobs {
 		i := slices.IndexFunc(v.Jobs, func(o *schema.Job) bool { return o.Key == j.Key })
 		v.Jobs[i] = j

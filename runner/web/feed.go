@@ -163,7 +163,9 @@ const (
 
 // summaryOf encodes the batch without its jobs.
 func summaryOf(e *edition) []byte {
-	st := redact.Document(e.view.Status, e.hide)
+	st := e.view.Status
+	st.Jobs = nil
+	st = redact.Document(st, e.hide)
 	s := schema.Summary{
 		Head: st.Head, Version: e.token(), Batch: st.Batch, Run: st.Run, Counts: st.Counts, Outcome: st.Outcome, Tally: st.Tally, Line: shortened(st.Line), ETA: st.ETA, Total: len(e.rows),
 		Alike: []schema.Alike{}, Warnings: []schema.Problem{},

@@ -109,7 +109,13 @@ func typeWords(x ast.Expr) string {
 	case *ast.StarExpr:
 		return typeWords(x.X) + "?"
 	case *ast.ArrayType:
-		return typeWords(x.Elt) + "[]"
+		elem := x.Elt
+		if p, is := elem.(*ast.StarExpr); is {
+			if t, is := p.X.(*ast.Ident); is && t.IsExported() {
+				elem = t // a list of structs has pointers to share them, never null
+			}
+		}
+		return typeWords(elem) + "[]"
 	case *ast.MapType:
 		return "object: " + typeWords(x.Value)
 	case *ast.SelectorExpr:

@@ -19,15 +19,6 @@ const (
 	maxShared    = 12 // parameters whose combinations are tried
 )
 
-// Failures groups the jobs that failed; see the function Failures.
-func (st *Status) Failures() (groups []Alike, of []int) {
-	jobs := make([]*Job, len(st.Jobs))
-	for i := range jobs {
-		jobs[i] = &st.Jobs[i]
-	}
-	return Failures(jobs)
-}
-
 // Failures groups jobs that failed with the same error, largest group first. of has the group index
 // of each job, or -1.
 func Failures(jobs []*Job) (groups []Alike, of []int) {

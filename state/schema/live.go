@@ -54,8 +54,7 @@ func (s *Status) Is(p RunPhase) bool { return s.Run != nil && Value(s.Run.Phase)
 
 // In returns the jobs in some phases. It skips running and queued jobs that have no attempt.
 func (s *Status) In(phases ...state.Phase) (jobs []*Job) {
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
+	for _, j := range s.Jobs {
 		if alive := j.State == state.Running || j.State == state.Queued; slices.Contains(phases, j.State) && (j.Attempt != nil || !alive) {
 			jobs = append(jobs, j)
 		}

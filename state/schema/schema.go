@@ -37,7 +37,7 @@ type Status struct {
 	Line     string              `json:"line"`        // the state line: a summary in one sentence
 	ETA      *float64            `json:"eta_seconds"` // estimated time until all jobs are done
 	GPUs     []GPU               `json:"gpus"`        // GPUs that the run may use; null without a live run
-	Jobs     []Job               `json:"jobs"`        // in the order of the job files
+	Jobs     []*Job              `json:"jobs"`        // in the order of the job files
 	Alike    []Alike             `json:"alike"`       // failures by error, most frequent first
 	Warnings []Problem           `json:"warnings"`
 	Live     *Live               `json:"live"` // what only a live run can report; null if none responds

@@ -2,9 +2,7 @@ package schema
 
 // A View is a batch at one moment. It is immutable.
 type View struct {
-	Status Status // without Jobs
-	Jobs   []*Job // unchanged jobs are shared with the previous View
-
+	Status           // its unchanged jobs are shared with the previous View
 	Secrets []string // secrets that may occur in texts
 }
 

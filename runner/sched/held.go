@@ -69,7 +69,7 @@ func (c *Core) holdJob(id int32) {
 	for len(open) > 0 {
 		id := open[len(open)-1]
 		open = open[:len(open)-1]
-		for _, d := range c.graph.needers(id) {
+		for _, d := range c.graph.needers[id] {
 			if c.jobs[d].phase == pending && !c.anyway(d) {
 				c.set(d, held)
 				open = append(open, d)

@@ -176,42 +176,25 @@ func (c *Core) last(id int32) *state.Record {
 	return c.h.Of(c.file(id), c.b.Jobs[id].Key.String())
 }
 
-// graph maps each job to the jobs that need it. The slices are laid out so that a batch
-// of a million jobs costs a few allocations.
+// graph maps each job to the jobs that need it.
 type graph struct {
-	first []int32 // by job: where its needers begin in to, plus one entry at the end
-	to    []int32
-	order []int32 // jobs, each after its needs; without those on a cycle, which no loaded batch has
+	needers [][]int32
+	order   []int32 // jobs, each after its needs; without those on a cycle, which no loaded batch has
 }
 
 func newGraph(b *jobspec.Batch) graph {
-	n := len(b.Jobs)
-	g := graph{first: make([]int32, n+1), order: make([]int32, 0, n)}
-	left := make([]int32, n) // by job: needs that are not in order yet
-	edges := int32(0)
+	g := graph{needers: make([][]int32, len(b.Jobs)), order: make([]int32, 0, len(b.Jobs))}
+	left := make([]int32, len(b.Jobs)) // by job: needs that are not in order yet
 	for i := range b.Jobs {
+		for _, n := range b.Jobs[i].Needs {
+			g.needers[n] = append(g.needers[n], int32(i))
+		}
 		if left[i] = int32(len(b.Jobs[i].Needs)); left[i] == 0 {
 			g.order = append(g.order, int32(i))
 		}
-		edges += left[i]
-	}
-	g.to = make([]int32, edges)
-	for i := range b.Jobs {
-		for _, n := range b.Jobs[i].Needs {
-			g.first[n]++
-		}
-	}
-	for i := range n { // where a job's needers end; the next loop moves this to where they begin
-		g.first[i+1] += g.first[i]
-	}
-	for i := n - 1; i >= 0; i-- {
-		for _, n := range b.Jobs[i].Needs {
-			g.first[n]--
-			g.to[g.first[n]] = int32(i)
-		}
 	}
 	for i := 0; i < len(g.order); i++ {
-		for _, d := range g.needers(g.order[i]) {
+		for _, d := range g.needers[g.order[i]] {
 			if left[d]--; left[d] == 0 {
 				g.order = append(g.order, d)
 			}
@@ -219,8 +202,6 @@ func newGraph(b *jobspec.Batch) graph {
 	}
 	return g
 }
-
-func (g *graph) needers(id int32) []int32 { return g.to[g.first[id]:g.first[id+1]] }
 
 // end moves a job to its final phase; cascade updates the jobs that wait for it.
 func (c *Core) end(id int32, p phase) {
@@ -240,7 +221,7 @@ func (c *Core) cascade() {
 		// An interrupted job is neither done nor failed. Its needers stay where
 		// they are; no more jobs start in this run anyway.
 		if p := c.jobs[id].phase; p != interrupted {
-			for _, d := range c.graph.needers(id) {
+			for _, d := range c.graph.needers[id] {
 				c.jobs[d].unmet--
 				c.jobs[d].bad = c.jobs[d].bad || !p.good()
 				c.needsEnded(d)

@@ -149,9 +149,9 @@ func (a *attempt) phase() state.Phase {
 // is not stalled.
 func (c *Core) stalled(a *attempt) string {
 	told := a.watch.LastReport()
-	if told != "" && a.job >= 0 && len(c.graph.needers(a.job)) > 0 {
-		told += "; " + c.name(c.graph.needers(a.job)[0]) + " waits for it"
-		if n := len(c.graph.needers(a.job)) - 1; n > 0 {
+	if told != "" && a.job >= 0 && len(c.graph.needers[a.job]) > 0 {
+		told += "; " + c.name(c.graph.needers[a.job][0]) + " waits for it"
+		if n := len(c.graph.needers[a.job]) - 1; n > 0 {
 			told += fmt.Sprintf(", and %d more", n)
 		}
 	}

@@ -124,7 +124,7 @@ func (c *Core) reopen(id int32) {
 		id := open[len(open)-1]
 		open = open[:len(open)-1]
 		c.set(id, pending)
-		for _, d := range c.graph.needers(id) {
+		for _, d := range c.graph.needers[id] {
 			if p := c.jobs[d].phase; p == blocked || p == pruned && !c.wasPruned(d) {
 				open = append(open, d)
 			}

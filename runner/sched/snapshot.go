@@ -106,33 +106,33 @@ func (c *Core) Jobs(now Now) []*schema.Job {
 		after bool // the waiter comes before them
 	}
 	known := map[alike]*schema.Wait{}
-	live, queued, others := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}, []*schema.Job(nil)
+	jobs, others := make([]*schema.Job, len(c.jobs)), []*schema.Job(nil)
+	for id := range jobs {
+		jobs[id] = &schema.Job{}
+	}
 	for _, a := range c.live.all {
 		if a.job >= 0 {
-			live[a.job], queued[a.job] = c.public(a), a.queueState.wait(now)
+			jobs[a.job].Attempt, jobs[a.job].Wait = c.public(a), a.queueState.wait(now)
 		} else {
 			others = append(others, c.liveJob(a))
 		}
 	}
-	jobs := make([]*schema.Job, len(c.jobs))
-	for i := range c.jobs {
-		id, j := int32(i), &schema.Job{}
-		jobs[i] = j
-		j.File, j.Name, j.Key = c.b.Files[c.file(id)].Real, c.name(id), c.b.Jobs[i].Key.String()
-		j.State, j.Cause, j.Attempt = c.Phase(i), c.Blocked(i), live[id]
-		if j.Wait = queued[id]; j.Wait != nil {
-			continue
+	for id, own := range c.each {
+		j := jobs[id]
+		j.File, j.Name, j.Key = c.b.Files[c.file(id)].Real, c.name(id), c.b.Jobs[id].Key.String()
+		if j.State, j.Cause = c.Phase(int(id)), c.Blocked(int(id)); own.phase == waiting {
+			j.Attempts = int(own.attempt)
 		}
-		if c.jobs[i].phase == waiting {
-			j.Attempts = int(c.jobs[i].attempt)
-		}
-		kind := alike{c.jobs[i].class, c.waiter.id >= 0 && c.ranks[c.waiter.id] < c.ranks[id]}
-		if c.jobs[i].phase == ready && id != c.waiter.id && known[kind] != nil {
+		kind := alike{own.class, c.waiter.id >= 0 && c.ranks[c.waiter.id] < c.ranks[id]}
+		shared := own.phase == ready && id != c.waiter.id
+		switch {
+		case j.Wait != nil: // in the queue of a cluster
+		case shared && known[kind] != nil:
 			j.Wait = known[kind]
-			continue
-		}
-		if j.Wait = c.Wait(now, i); c.jobs[i].phase == ready && id != c.waiter.id {
-			known[kind] = j.Wait
+		default:
+			if j.Wait = c.Wait(now, int(id)); shared {
+				known[kind] = j.Wait
+			}
 		}
 	}
 	return append(jobs, others...)

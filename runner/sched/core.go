@@ -93,17 +93,30 @@ type ending struct {
 // the ledgers recorded, and keeps it up to date.
 func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	opts.Zone, opts.Steady = cmp.Or(opts.Zone, time.UTC), cmp.Or(opts.Steady, time.Minute)
-	c := &Core{b: b, h: history, opts: opts}
-	c.limit = Limit{Jobs: -1} // none that a run can have, so that the engine gets the first
-	c.progress = progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{}}
-	c.byNeed, c.waiter.firstInLine, c.lines = map[need]*class{}, noneInLine(), map[string]*firstInLine{}
+	c := &Core{
+		b: b, h: history, opts: opts,
+		progress: progress{
+			jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{},
+			grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{},
+		},
+		readyJobs: readyJobs{
+			byNeed: map[need]*class{}, lines: map[string]*firstInLine{}, waiter: waiter{firstInLine: noneInLine()},
+		},
+		devices: devices{cooling: map[gpu.UUID]time.Duration{}},
+		resizes: resizes{
+			last: map[int32]time.Duration{}, declined: map[int]time.Duration{}, warned: map[int32]bool{},
+		},
+		steering: steering{
+			forgotten: map[int32]bool{},
+			limit:     Limit{Jobs: -1}, // none that a run can have, so that the engine gets the first
+		},
+		usage:   usageStats{commands: map[uint64][]float32{}, widths: map[int][]float32{}},
+		live:    attempts{byID: map[string]*attempt{}, pools: map[string]int{}},
+		breaker: breaker{groups: map[uint64]failureGroup{}},
+		health:  newHealth(),
+	}
 	c.fillQueues()
 	c.rank()
-	c.live.byID, c.live.pools = map[string]*attempt{}, map[string]int{}
-	c.health, c.cooling, c.forgotten = newHealth(), map[gpu.UUID]time.Duration{}, map[int32]bool{}
-	c.breaker.groups = map[uint64]failureGroup{}
-	c.usage = usageStats{commands: map[uint64][]float32{}, widths: map[int][]float32{}}
-	c.resizes = resizes{last: map[int32]time.Duration{}, declined: map[int]time.Duration{}, warned: map[int32]bool{}}
 	for i := range c.jobs {
 		if opts.Selected == nil || opts.Selected[i] {
 			c.jobs[i].phase = pending

@@ -212,29 +212,23 @@ func (a *attempt) metered(e Ended) {
 // reportEvery is how often to read the metric of a job with prune.
 const reportEvery = time.Second
 
-// stallOf returns the stall rule of a running attempt's job, and the sampling interval.
-func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
+// pace returns how often to sample the progress of an attempt; 0 for never.
+func (c *Core) pace(a *attempt) time.Duration {
 	if a.job < 0 || a.uniID == "" || a.asked || a.queued || a.suspended || a.stop != "" {
-		return s, 0
+		return 0
 	}
-	s = c.spec(a.job).Stall
-	every = stall.Pace(s)
-	often := reportEvery
+	every, often := stall.Pace(c.spec(a.job).Stall), reportEvery
 	if c.opts.Queues {
 		often = 10 * reportEvery
 	}
 	if c.ruleOf(a.job).Metric != "" && (every == 0 || every > often) {
-		every = often
+		return often
 	}
-	return s, every
+	return every
 }
 
 func (c *Core) sample() {
-	every := func(a *attempt) time.Duration {
-		_, every := c.stallOf(a)
-		return every
-	}
-	if ids := c.sampling.due(c.now.Boot, &c.live, every); len(ids) > 0 {
+	if ids := c.sampling.due(c.now.Boot, &c.live, c.pace); len(ids) > 0 {
 		c.do(SampleProgress{UniIDs: ids})
 	}
 }
@@ -248,9 +242,11 @@ func (ev ProgressSampled) on(c *Core) {
 			continue
 		}
 		c.recordReports(a, did.Points, did.Rule)
-		s, every := c.stallOf(a)
-		said := a.watch.LastReport()
-		if every == 0 || (a.watch.Look(s, did, len(a.grant.UUIDs) > 0, c.now.Boot) == "") == (said == "") {
+		if c.pace(a) == 0 {
+			continue
+		}
+		rule, said := c.spec(a.job).Stall, a.watch.LastReport()
+		if (a.watch.Look(rule, did, len(a.grant.UUIDs) > 0, c.now.Boot) == "") == (said == "") {
 			continue
 		}
 		f := a.fact(state.KindResumed, c.now)
@@ -258,7 +254,7 @@ func (ev ProgressSampled) on(c *Core) {
 			f.Kind = state.KindStalled
 		}
 		c.record(a.file, a.job, f)
-		if s.Kill && f.Kind == state.KindStalled {
+		if rule.Kill && f.Kind == state.KindStalled {
 			c.endAttempt(a, state.WhyStalled, false)
 		}
 	}

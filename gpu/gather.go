@@ -48,7 +48,9 @@ func (t *Turns) observe(now time.Duration, claims []Claim) {
 
 // gather records the gathering claims of other runs that count.
 func (t *Turns) gather(now time.Duration, claims []Claim) {
-	t.terms = slices.DeleteFunc(t.terms, func(o *gatherTerm) bool { return t.tookDevice(o.uid, &o.had) || now >= o.again() })
+	t.terms = slices.DeleteFunc(t.terms, func(o *gatherTerm) bool {
+		return t.tookDevice(o.uid, &o.had) || now >= o.again()
+	})
 	for i := range t.others {
 		w := &t.others[i]
 		if !w.Gathers {

@@ -31,7 +31,8 @@ type load struct {
 // not dealt yet.
 func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	r := &round{
-		t: t, p: t.pool, now: now, with: with, loads: map[int]*load{}, wants: map[*Wish]int{}, dealt: make([]*Wish, len(t.pool.devs)),
+		t: t, p: t.pool, now: now, with: with,
+		loads: map[int]*load{}, wants: map[*Wish]int{}, dealt: make([]*Wish, len(t.pool.devs)),
 	}
 	add := func(w *Wish) {
 		if len(w.Requests) > 0 && (w == &t.own || !t.isSkipped(now, w.UID)) {

@@ -246,7 +246,8 @@ func (t *Turns) Renewed(turn Turn) bool {
 	waits := func(run bool) bool { // the run itself, or another one of its user
 		return slices.ContainsFunc(t.others, func(w Wish) bool { return w.UID == turn.UID && (w.Run == turn.Run) == run })
 	}
-	return waits(false) && !waits(true) && len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == turn.Run && c.UID == turn.UID })) == 0
+	holds := t.pool.claimedBy(func(c *Claim) bool { return c.Run == turn.Run && c.UID == turn.UID })
+	return waits(false) && !waits(true) && len(holds) == 0
 }
 
 // Courtesy returns how long a device is reserved for the run whose turn it is.

@@ -14,13 +14,12 @@ type Given struct {
 	Name   string
 	Text   string // as typed
 	values []*Param
-	met    bool // at least one job has it
 }
 
 // Givens are all parameters set on the command line.
 type Givens struct {
 	List  []*Given
-	known *[]string // the parameters of all jobs
+	known *[]string // the parameters of all jobs so far
 }
 
 // ParseGivens parses KEY=VALUE arguments, each with one or more values, separated by commas. A comma
@@ -137,13 +136,7 @@ func (g *Given) copies() []*Param {
 
 // meet records that a job has a parameter.
 func (l Givens) meet(name string) {
-	if l.known == nil {
-		return
-	}
-	if g := l.of(name); g != nil {
-		g.met = true
-	}
-	if !slices.Contains(*l.known, name) {
+	if l.known != nil && !slices.Contains(*l.known, name) {
 		*l.known = append(*l.known, name)
 	}
 }
@@ -151,7 +144,7 @@ func (l Givens) meet(name string) {
 // ReportUnused reports parameters that no job has.
 func (l Givens) ReportUnused(out *source.Report) {
 	for _, g := range l.List {
-		if g.met {
+		if slices.Contains(*l.known, g.Name) {
 			continue
 		}
 		hint := "these jobs have no parameters: add matrix or params"

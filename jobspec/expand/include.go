@@ -189,7 +189,7 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 		r.fail(k, source.DidYouMean(name, names, "use only parameters of the matrix"), "exclude: the matrix has no parameter %q", name)
 		return
 	}
-	if r.at[name] == nil && !r.declare(k) {
+	if r.m.at[name] == nil && !r.declare(k) {
 		return
 	}
 	e.extra = append(e.extra, p)

@@ -22,11 +22,11 @@ type Matrix struct {
 	Reach   map[string]VarSet // which of {name} and {work_dir} each parameter's values contain
 
 	axes   []axis
-	spread []axis              // params with several values from the command line, until choose crosses them with the rest
-	rows   [][]*Param          // parameters of each expansion, unless they are the product of the axes
-	consts []*Param            // params: the same in every expansion
-	values map[string][]*Param // every value of each parameter in any expansion
-	at     map[string]*yaml.Node
+	spread []axis                // params with several values from the command line, until choose crosses them with the rest
+	rows   [][]*Param            // parameters of each expansion, unless they are the product of the axes
+	consts []*Param              // params: the same in every expansion
+	values map[string][]*Param   // every value of each parameter in any expansion
+	at     map[string]*yaml.Node // where each parameter is defined
 }
 
 // A Param is one parameter of a job, with its value as spelled in the file.

@@ -72,7 +72,7 @@ func (r *matrixReader) nestValues(sc Scope, values []*Param) {
 		sc.Where = "the parameter " + p.Name
 		at, ok := r.rowAt[p]
 		if !ok {
-			at = place{r.Source, r.at[p.Name].Line, r.at[p.Name].Column}
+			at = place{r.Source, r.m.at[p.Name].Line, r.m.at[p.Name].Column}
 		}
 		t, ok := sc.Compile(at.in, p.Text, at.line, at.col)
 		r.fails = r.fails || !ok
@@ -91,10 +91,10 @@ func (r *matrixReader) circles() {
 		switch size := c.visit(name); {
 		case c.circle != nil:
 			i := slices.Index(c.circle, c.circle[len(c.circle)-1])
-			r.fail(r.at[c.circle[i]], "remove one of them", "circular parameters: %s", strings.Join(c.circle[i:], " → "))
+			r.fail(r.m.at[c.circle[i]], "remove one of them", "circular parameters: %s", strings.Join(c.circle[i:], " → "))
 			return
 		case size > maxNested:
-			r.fail(r.at[name], "", "the value of parameter %q would be longer than %d MiB", name, maxNested>>20)
+			r.fail(r.m.at[name], "", "the value of parameter %q would be longer than %d MiB", name, maxNested>>20)
 			return
 		}
 	}

@@ -21,8 +21,7 @@ type matrixReader struct {
 	*source.Source
 	given  Givens // from the command line
 	m      Matrix
-	at     map[string]*yaml.Node // where each parameter is defined
-	envs   map[string]string     // GPURUN_PARAM_ name → parameter
+	envs   map[string]string // GPURUN_PARAM_ name → parameter
 	order  []string
 	nested map[*Param]bool // values checked for variables
 	rowAt  map[*Param]place
@@ -40,8 +39,8 @@ type place struct {
 // command line replace those in the file. If whole is false, a problem was reported, and only the
 // parameters' names are valid.
 func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
-	r := &matrixReader{Source: s, given: given, at: map[string]*yaml.Node{}, envs: map[string]string{}, nested: map[*Param]bool{}}
-	r.m.values, r.rowAt = map[string][]*Param{}, map[*Param]place{}
+	r := &matrixReader{Source: s, given: given, envs: map[string]string{}, nested: map[*Param]bool{}, rowAt: map[*Param]place{}}
+	r.m.values, r.m.at = map[string][]*Param{}, map[string]*yaml.Node{}
 	var include, exclude *yaml.Node
 	if n := keys.Matrix; !source.IsNull(n) && n.Kind == yaml.ScalarNode {
 		r.fail(n, "for the rows of a file, write matrix: {from: "+n.Value+"}", "matrix must be a mapping (name: values), not %s", source.Describe(n))
@@ -86,7 +85,6 @@ func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
 		}
 	}
 	r.m.record(r.m.consts...)
-	r.m.at = r.at
 	if r.choose(exclude, include); !r.fails {
 		r.nest()
 	}
@@ -130,14 +128,14 @@ func (r *matrixReader) declares(name string, at *yaml.Node, s *source.Source, li
 		return fail("choose another name", "{%s} is a built-in variable", name)
 	case name == "include" || name == "exclude":
 		return fail("choose another name", "%q is a keyword of matrix", name)
-	case r.at[name] != nil && s != r.Source:
-		return fail("rename one", "duplicate parameter %q, first in %s:%d", name, r.Path, r.at[name].Line)
-	case r.at[name] != nil:
-		return fail("", "duplicate parameter %q, first on line %d", name, r.at[name].Line)
+	case r.m.at[name] != nil && s != r.Source:
+		return fail("rename one", "duplicate parameter %q, first in %s:%d", name, r.Path, r.m.at[name].Line)
+	case r.m.at[name] != nil:
+		return fail("", "duplicate parameter %q, first on line %d", name, r.m.at[name].Line)
 	case r.envs[env] != "":
 		return fail("rename one", "parameters %q and %q would both become %s", r.envs[env], name, env)
 	}
-	r.at[name], r.envs[env] = at, name
+	r.m.at[name], r.envs[env] = at, name
 	r.order = append(r.order, name)
 	r.given.meet(name)
 	return true
@@ -240,7 +238,7 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 		}
 		for i, l := range lists {
 			if len(l) != len(lists[0]) {
-				r.fail(r.at[names[i]], "zipped lists must have equal lengths", "zip: %q has %d values and %q has %d", names[0], len(lists[0]), names[i], len(l))
+				r.fail(r.m.at[names[i]], "zipped lists must have equal lengths", "zip: %q has %d values and %q has %d", names[0], len(lists[0]), names[i], len(l))
 				return
 			}
 		}

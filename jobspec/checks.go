@@ -188,7 +188,8 @@ func (p *proto) lint(params *yaml.Node) {
 	}
 	p.file.lints.Check(lint.Job{
 		Job: p.Job, Source: p.src, Base: p.file.workDir, GPUs: p.mostGPUs(), First: p.nameOf(p.Matrix.Values(0, "")),
-		Background: p.style == ofBlocks || p.get("leftovers") != nil, Unread: p.unread || len(p.Commands) == 0, Params: params,
+		Background: p.style == ofBlocks || p.get("leftovers") != nil,
+		Unread:     p.unread || len(p.Commands) == 0, Params: params,
 	})
 }
 

@@ -39,7 +39,8 @@ type place struct {
 // command line replace those in the file. If whole is false, a problem was reported, and only the
 // parameters' names are valid.
 func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
-	r := &matrixReader{Source: s, given: given, envs: map[string]string{}, nested: map[*Param]bool{}, rowAt: map[*Param]place{}}
+	r := &matrixReader{Source: s, given: given, envs: map[string]string{}}
+	r.nested, r.rowAt = map[*Param]bool{}, map[*Param]place{}
 	r.m.values, r.m.at = map[string][]*Param{}, map[string]*yaml.Node{}
 	var include, exclude *yaml.Node
 	if n := keys.Matrix; !source.IsNull(n) && n.Kind == yaml.ScalarNode {

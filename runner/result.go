@@ -51,21 +51,17 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	}
 }
 
-// minReadings is the number of readings needed to advise a job to request less memory.
-const minReadings = 10
-
 // demand records a job whose memory request is far off: below its use, which a single reading
-// shows, or above both 1.5 times its use and the advisable request. Of learned requests, it records
-// only those below the use, and none if the job preallocates memory.
+// shows, or too much. Of learned requests, it records only those below the use, and none if the job
+// preallocates memory.
 func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 || learns && f.Preallocated {
 		return
 	}
-	less := 2*start.Memory > 3*f.PeakMemory && start.Memory > f.PeakMemory.Ample() && f.PeakReadings >= minReadings && !learns
-	if f.PeakMemory <= start.Memory && !less || len(t.demands) >= maxFailures {
-		return
+	d := schema.Demand{Job: f.Job, Asked: start.Memory, Peak: f.PeakMemory, Readings: f.PeakReadings}
+	if (d.Peak > d.Asked || d.TooMuch() && !learns) && len(t.demands) < maxFailures {
+		t.demands[job] = d
 	}
-	t.demands[job] = schema.Demand{Job: f.Job, Asked: start.Memory, Peak: f.PeakMemory, Readings: f.PeakReadings}
 }
 
 func (l *loop) result() schema.Result {

@@ -88,24 +88,33 @@ func slotsFor(g *state.GPUReadings) (n int, text string) {
 }
 
 // adviseMemory adds the gpu_memory that jobs of an entry should request, if they request far more
-// than they use. It picks the entry with the most jobs.
+// than they use. It picks the entry with the most jobs, the first one of several.
 func (p *runLog) adviseMemory(u *schema.BatchUsage) {
-	type entry struct{ file, line, asked int64 }
-	type measured struct{ jobs, readings, peak int64 }
-	all, most := map[entry]measured{}, int64(0)
+	type entry struct {
+		file, line int
+		asked      gpu.Bytes
+	}
+	var order []entry
+	jobs, all := map[entry]int{}, map[entry]schema.Demand{}
 	for i := 0; p.ref.Batch != nil && i < len(p.ref.Batch.Jobs); i++ {
 		j := &p.ref.Batch.Jobs[i]
 		r := p.ref.History.Of(j.File, j.Key.String())
 		if r == nil || r.PeakMemory <= 0 || j.Spec.DefaultMemory || j.Spec.LeastMemory {
 			continue
 		}
-		at := entry{int64(j.File), int64(j.Line()), int64(j.Spec.Request.Memory)}
-		m := all[at]
-		all[at] = measured{m.jobs + 1, m.readings + int64(r.PeakReadings), max(m.peak, int64(r.PeakMemory))}
+		at := entry{j.File, j.Line(), j.Spec.Request.Memory}
+		if jobs[at]++; jobs[at] == 1 {
+			order = append(order, at)
+		}
+		d := all[at]
+		all[at] = schema.Demand{Asked: at.asked, Peak: max(d.Peak, r.PeakMemory), Readings: d.Readings + r.PeakReadings}
 	}
-	for at, m := range all {
-		if asked, peak := gpu.Bytes(at.asked), gpu.Bytes(m.peak); 2*asked > 3*peak && asked > peak.Ample() && m.readings >= 10 && m.jobs > most {
-			most, u.Advice = m.jobs, []string{fmt.Sprintf("%s requested %s but peaked at %s: `gpu_memory: %s`", state.Count(int(m.jobs), "job"), asked.Asked(), peak.Round(), peak.Ample())}
+	most := 0
+	for _, at := range order {
+		if d := all[at]; d.TooMuch() && jobs[at] > most {
+			most = jobs[at]
+			u.Advice = []string{fmt.Sprintf("%s requested %s but peaked at %s: `gpu_memory: %s`",
+				state.Count(most, "job"), d.Asked.Asked(), d.Peak.Round(), d.Peak.Ample())}
 		}
 	}
 }

@@ -28,6 +28,12 @@ type Demand struct {
 	Readings    int       // number of readings behind Peak
 }
 
+// TooMuch reports whether enough readings show that the request is above both 1.5 times the use and
+// the advisable request.
+func (d Demand) TooMuch() bool {
+	return 2*d.Asked > 3*d.Peak && d.Asked > d.Peak.Ample() && d.Readings >= 10
+}
+
 // A FailedJob is a job that did not succeed, as reported to users. It represents all jobs that
 // failed with the same error.
 type FailedJob struct {

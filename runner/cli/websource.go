@@ -80,7 +80,7 @@ func (s *webSource) Batches() []web.Batch {
 	for _, u := range list {
 		m := s.mirrors[u.Dir]
 		if m == nil {
-			m = &webBatch{&batches.Mirror{Reader: s.In(u.StateDir, nil), File: u.File}, s.app}
+			m = &webBatch{&batches.Mirror{Reader: s.In(u.StateDir, nil), File: u.File}, s}
 			s.mirrors[u.Dir] = m
 		}
 		if !slices.Contains(all, web.Batch(m)) {
@@ -178,7 +178,7 @@ func (h *hostReader) close() {
 // A webBatch is a batch of the server.
 type webBatch struct {
 	*batches.Mirror
-	app *app
+	source *webSource
 }
 
 // Do performs a client's request for the batch like the command line would.
@@ -208,6 +208,8 @@ func (m *webBatch) Do(file string, request any) ([]string, error) {
 			return nil, err
 		}
 		run = (&reloadCmd{batchFlag: b}).Run
+	case web.Add:
+		return m.add(r.Command)
 	}
 	if !named {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "jobs: name at least one, or use a glob"}
@@ -242,7 +244,7 @@ func (a *app) within(stateDir string, out io.Writer) *app {
 // verb runs a command and returns its messages. With all, the jobs may belong to any file of the run.
 func (m *webBatch) verb(all bool, run func(*app) error) (said []string, err error) {
 	var out bytes.Buffer
-	its := m.app.within(m.StateDir, &out)
+	its := m.source.within(m.StateDir, &out)
 	its.allFiles = all
 	err = run(its)
 	for line := range strings.Lines(out.String()) {
@@ -337,13 +339,12 @@ func (s *webSource) runs(free bool, args []string) (string, error) {
 // startLimit is how long a client waits for a run to start.
 const startLimit = 5 * time.Minute
 
-// Add appends a job to the batch's job file, if it is below a root.
-func (s *webSource) Add(b web.Batch, command []string) ([]string, error) {
-	m := b.(*webBatch)
+// add appends a job to the batch's job file, if it is below a root.
+func (m *webBatch) add(command []string) ([]string, error) {
 	if len(command) == 0 {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "command: pass the program and its arguments"}
 	}
-	file, err := s.below(m.File)
+	file, err := m.source.below(m.File)
 	if err != nil {
 		return nil, err
 	}

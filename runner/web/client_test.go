@@ -36,7 +36,7 @@ func TestGeneratedClientWorks(t *testing.T) {
 	if got := run("run", "."); !strings.Contains(got, "200 1 batch; 2 jobs; train-s1 pending; 200 done; 401 token") {
 		t.Errorf("the client printed %q", got)
 	}
-	if len(f.asked) == 0 || f.asked[0] != "web.Stop {[train-s1]  <nil> false}" {
+	if len(f.asked) == 0 || f.asked[0] != "web.Stop {{[train-s1] } <nil> false}" {
 		t.Errorf("the batch received %v, want a stop of train-s1", f.asked)
 	}
 }

@@ -107,9 +107,7 @@ func (c *call) do() (any, error) {
 		if f, err = c.server.feed(c.PathValue("batch")); err != nil {
 			return nil, err
 		}
-		if add, is := request.(Add); is {
-			said, err = c.server.Source.Add(f.batch, add.Command)
-		} else if err = f.hasFile(on.File); err == nil {
+		if err = f.hasFile(on.File); err == nil {
 			said, err = f.batch.Do(on.File, request)
 		}
 	}

@@ -177,11 +177,6 @@ func (f *fake) Start(s Start) ([]string, error) {
 	return []string{"started"}, nil
 }
 
-func (f *fake) Add(_ Batch, command []string) ([]string, error) {
-	f.note("add %v", command)
-	return nil, nil
-}
-
 // quick has short reading intervals, but long timeouts, because clients are slow on a busy machine.
 var quick = Limits{
 	Header: time.Minute, Request: time.Minute, Write: time.Minute, Beat: time.Minute,

@@ -29,8 +29,6 @@ type Source interface {
 	Batches() []Batch
 	// Start starts job files. It is only called if Config.Allow permits Run.
 	Start(Start) (said []string, err error)
-	// Add appends a job to a batch's file. It is only called if Config.Allow permits Run.
-	Add(b Batch, command []string) (said []string, err error)
 }
 
 // A Batch is one of the user's batches. Its methods are safe for concurrent use.
@@ -59,7 +57,7 @@ type Batch interface {
 	Curves(uniID string) ([]schema.Curve, error)
 	// Do performs a request such as Stop or Retry, and returns messages about its effect. file
 	// limits jobs to one of the batch's job files, unless "". It is only called if Config.Allow
-	// permits Control.
+	// permits Control, and for Add, Run.
 	Do(file string, request any) (said []string, err error)
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"os"
 
 	"gpurun/gpu"
 	"gpurun/gpu/hostrules"
@@ -34,7 +35,7 @@ func HostRulesOf(p probe.Prober) (h HostRules) {
 		return reader.Read(append(users, host.CurrentUID())...)
 	}
 	h.HostRules, h.Warnings = h.read(nil)
-	if _, known := host.UID(); !known {
+	if host.HostUID(os.Getuid()) < 0 {
 		h.blind = true
 		h.Warnings = append(h.Warnings, "cannot translate the uids of this container (/proc/self/uid_map): jobs avoid GPUs with any other process (others: avoid)")
 	}

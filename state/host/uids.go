@@ -48,18 +48,12 @@ func (m uidRanges) outside(uid int) int {
 // HostUID returns the host uid for a uid that this process sees; -1 if unknown.
 func HostUID(seen int) int { return uidMap().outside(seen) }
 
-// UID returns this user's host uid. If known is false, it is the uid that this process sees.
-func UID() (uid int, known bool) {
-	if uid = HostUID(os.Getuid()); uid >= 0 {
-		return uid, true
-	}
-	return os.Getuid(), false
-}
-
 // CurrentUID returns this user's host uid, or the uid that this process sees if the host's is unknown.
 func CurrentUID() int {
-	uid, _ := UID()
-	return uid
+	if uid := HostUID(os.Getuid()); uid >= 0 {
+		return uid
+	}
+	return os.Getuid()
 }
 
 // UserName is like Login, but for a host uid. Where uids are mapped, it returns only this user's

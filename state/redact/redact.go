@@ -99,9 +99,8 @@ func Hiding(secrets []string) func(string) string {
 	if len(secrets) == 0 {
 		return Text
 	}
-	secrets = slices.Clone(secrets)
-	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // longest first, because a secret may contain another
-	secrets = slices.Compact(secrets)
+	longestFirst := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) } // because a secret may contain another
+	secrets = slices.Compact(slices.SortedFunc(slices.Values(secrets), longestFirst))
 	var pairs []string
 	for _, s := range secrets {
 		pairs = append(pairs, s, Mask)

@@ -71,19 +71,17 @@ func newGrid(d Data, where []filter) (*grid, error) {
 			has[m] = has[m] || j.Named[m]
 		}
 	}
-	var all []*Job
 	for i := range d.Jobs {
 		if slices.Contains(g.has[d.Jobs[i].Kind], true) {
-			all = append(all, &d.Jobs[i])
+			g.jobs = append(g.jobs, &d.Jobs[i])
 		}
 	}
-	if len(all) == 0 {
+	if len(g.jobs) == 0 {
 		none := refuse("let the jobs write {\"acc\": 0.93} to $GPURUN_RESULT, or read numbers from their logs and files: metrics: {acc: 'acc = (\\S+)'}; no job will rerun",
 			"no job has a metric")
 		none.Empty = true
 		return nil, none
 	}
-	g.jobs = all
 	g.number()
 	for _, f := range where {
 		if err := g.filter(f); err != nil {
@@ -100,28 +98,20 @@ func newGrid(d Data, where []filter) (*grid, error) {
 func (g *grid) number() {
 	g.factors, g.at = nil, make([][]int32, len(g.jobs))
 	index := map[string]int{}
-	find := func(name string) int {
-		i, known := index[name]
-		if !known {
-			i = len(g.factors)
-			index[name] = i
+	add := func(name string) {
+		if _, known := index[name]; !known {
+			index[name] = len(g.factors)
 			g.factors = append(g.factors, &factor{name: name, ids: map[string]int32{}})
 		}
-		return i
 	}
 	for _, j := range g.jobs { // parameters first, because they may use the other factors' names
 		for _, p := range j.Params {
-			find(p.Name)
+			add(p.Name)
 		}
 	}
 	g.params = len(g.factors)
-	file, job := -1, -1
-	if _, taken := index[byFile]; !taken {
-		file = find(byFile)
-	}
-	if _, taken := index[byJob]; !taken {
-		job = find(byJob)
-	}
+	add(byFile)
+	add(byJob)
 	for n, j := range g.jobs {
 		row := make([]int32, len(g.factors))
 		for i := range row {
@@ -131,16 +121,16 @@ func (g *grid) number() {
 			i := index[p.Name]
 			row[i] = g.factors[i].id(p.Value)
 		}
-		for i := range g.params {
-			if row[i] < 0 {
-				row[i] = g.factors[i].id("")
+		for i, f := range g.factors {
+			switch {
+			case row[i] >= 0:
+			case i < g.params:
+				row[i] = f.id("")
+			case f.name == byFile:
+				row[i] = f.id(j.Entry.File)
+			default:
+				row[i] = f.id(j.Entry.Name)
 			}
-		}
-		if file >= 0 {
-			row[file] = g.factors[file].id(j.Entry.File)
-		}
-		if job >= 0 {
-			row[job] = g.factors[job].id(j.Entry.Name)
 		}
 		g.at[n] = row
 	}

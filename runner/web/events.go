@@ -62,24 +62,20 @@ func (s *stream) send(events ...[]byte) bool {
 func (s *stream) wait(news ...<-chan struct{}) bool {
 	news = append(news, nil, nil)
 	for {
-		beat := time.NewTimer(s.c.server.Limits.Beat)
 		select {
 		case <-news[0]:
+			return true
 		case <-news[1]:
+			return true
 		case <-s.c.Context().Done():
-			beat.Stop()
 			return false
 		case <-s.c.server.ctx.Done():
-			beat.Stop()
 			return false
-		case <-beat.C:
+		case <-time.After(s.c.server.Limits.Beat):
 			if !s.send(keepAlive) {
 				return false
 			}
-			continue
 		}
-		beat.Stop()
-		return true
 	}
 }
 

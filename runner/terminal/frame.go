@@ -38,10 +38,7 @@ func (f Frame) Rows(size Size) []string {
 // head returns the state line. To fit it into room lines, it cuts the bottleneck, down to 12
 // columns.
 func (f Frame) head(w, room int) []string {
-	line, whole := CleanText(f.Snap.Line), ""
-	if l := f.Snap.Live; l != nil {
-		whole = CleanText(schema.Value(l.Bottleneck))
-	}
+	line, whole := CleanText(f.Snap.Line), CleanText(schema.Value(schema.Value(f.Snap.Live).Bottleneck))
 	rows := Wrap(line, w, 2)
 	for n := Width(whole); len(rows) > room && n > 12; n-- {
 		rows = Wrap(strings.Replace(line, whole, Fit(whole, n), 1), w, 2)
@@ -203,10 +200,7 @@ func wrapped(c Color, s string, w int) []string {
 
 // notices returns messages about the run as a whole.
 func notices(s *schema.Status, hint string) []string {
-	l := s.Live
-	if l == nil {
-		l = &schema.Live{}
-	}
+	l := schema.Value(s.Live)
 	n := slices.Clone(l.Silent)
 	if len(l.Others) > 0 {
 		n = append(n, "also waiting for GPUs: "+strings.Join(l.Others, ", "))

@@ -30,10 +30,7 @@ func (s Summary) Lines(width int) []string {
 	if n := s.unlisted(); n > 0 {
 		out = append(out, fmt.Sprintf("… and %d more failed", n))
 	}
-	held := []schema.Held(nil)
-	if s.Final.Live != nil {
-		held = s.Final.Live.Held
-	}
+	held := schema.Value(s.Final.Live).Held
 	for _, h := range held {
 		out = append(out, painted(Yellow, HeldLine(h), HeldLine(h), width)...)
 	}

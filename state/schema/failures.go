@@ -44,9 +44,10 @@ func Failures(jobs []*Job) (groups []Alike, of []int) {
 		for n, i := range ids {
 			list[n], of[i] = jobs[i], g
 		}
-		a := Alike{Kind: KindOf(list[0]), Cause: *list[0].Cause, State: list[0].State, Count: len(list), Jobs: []string{}, UniID: list[0].Attempt.UniID}
-		if l := list[0].Attempt.Log; l != nil {
-			a.Log = Known(l.Path)
+		first := list[0]
+		a := Alike{
+			Kind: KindOf(first), Cause: *first.Cause, State: first.State, Count: len(list), Jobs: []string{},
+			UniID: first.Attempt.UniID, Log: Known(Value(first.Attempt.Log).Path),
 		}
 		for _, j := range list[:min(len(list), maxAlikeJobs)] {
 			a.Jobs = append(a.Jobs, j.Name)

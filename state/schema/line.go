@@ -101,9 +101,7 @@ func (s *Status) Sum() {
 	s.Outcome = OutcomeOf(s.Run, s.Counts)
 	alive := s.Run != nil && s.Run.Alive
 	s.Tally = TallyOf(s.Counts, alive)
-	if s.Live != nil {
-		s.Tally.Stalled = len(s.Live.Stalled)
-	}
+	s.Tally.Stalled = len(Value(s.Live).Stalled)
 	word, _, _ := strings.Cut(s.Outcome.Text, ",") // without the number of failed jobs
 	causes, wait := "", "waiting"
 	if n := len(s.Alike); n > 0 && !alive {

@@ -132,9 +132,9 @@ func (b *build) mark(t *Table) {
 		}
 		var order []string
 		groups := map[string][]rival{}
-		for i := range t.Rows {
+		for _, r := range t.Rows {
 			for k := range t.Columns {
-				x := rival{&t.Rows[i].Cells[k], &t.Rows[i], &t.Columns[k]}
+				x := rival{&r.Cells[k], r, &t.Columns[k]}
 				if !ofMetric(*x.column) || x.Of == 0 {
 					continue
 				}

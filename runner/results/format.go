@@ -134,9 +134,9 @@ func texValue(mean, err string, best bool) string {
 
 // uniform reports whether all cells with values are complete and have the same n.
 func (t *Table) uniform() (n int, ok bool) {
-	for i := range t.Rows {
-		for k := range t.Rows[i].Cells {
-			x := &t.Rows[i].Cells[k]
+	for _, r := range t.Rows {
+		for k := range r.Cells {
+			x := &r.Cells[k]
 			if x.Of == 0 || x.Note != "" {
 				continue
 			}
@@ -182,8 +182,7 @@ func (t *Table) CSV() string {
 		head = append(head, "best_of", "best_complete", "best_by")
 	}
 	_ = out.Write(head)
-	for i := range t.Rows {
-		r := &t.Rows[i]
+	for _, r := range t.Rows {
 		row := append([]string{}, r.Values...)
 		for k := range r.Cells {
 			x := &r.Cells[k]

@@ -111,8 +111,7 @@ func (t *Table) Document(now time.Time) any {
 	if t.Raw {
 		return RawDocument{d.Head, t.Files, d.Metrics, t.jobs()}
 	}
-	for i := range t.Rows {
-		r := &t.Rows[i]
+	for _, r := range t.Rows {
 		row := DocRow{Params: map[string]string{}, Cells: []DocCell{}}
 		for k, name := range t.Params {
 			row.Params[name] = r.Values[k]
@@ -130,8 +129,7 @@ func (t *Table) Document(now time.Time) any {
 
 func (t *Table) jobs() []RawJob {
 	jobs := []RawJob{}
-	for i := range t.Rows {
-		r := &t.Rows[i]
+	for _, r := range t.Rows {
 		j := RawJob{Job: r.Values[0], State: r.Values[1], Params: map[string]string{}, Values: map[string]*float64{}}
 		for k, name := range t.Params[2:] {
 			j.Params[name] = r.Values[2+k]

@@ -15,7 +15,7 @@ func (b *build) raw() (*Table, error) {
 		t.Columns = append(t.Columns, Column{Metric: b.data.Metrics[m], metric: m})
 	}
 	for n, j := range b.jobs {
-		r := Row{Values: []string{j.Name, cmp.Or(j.State, "done")}}
+		r := &Row{Values: []string{j.Name, cmp.Or(j.State, "done")}}
 		for i, f := range b.factors[:b.params] {
 			r.Values = append(r.Values, f.values[b.at[n][i]])
 		}

@@ -14,7 +14,7 @@ import (
 func (b *build) caption(t *Table) string {
 	text := "one job each"
 	switch {
-	case len(t.Over) == 0 && slices.ContainsFunc(t.Rows, func(r Row) bool { return slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Of > 1 }) }):
+	case len(t.Over) == 0 && slices.ContainsFunc(t.Rows, func(r *Row) bool { return slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Of > 1 }) }):
 		text = "mean ± " + t.Err.Words() + " over jobs with the same parameters, (n)"
 	case len(t.Over) > 0:
 		text = "mean ± " + t.Err.Words() + " over " + t.Over[0] + ", (n)"
@@ -64,9 +64,9 @@ func (b *build) note(t *Table) {
 	}
 	if t.Versus != "" {
 		k := 0
-		for i := range t.Rows {
+		for _, r := range t.Rows {
 			for c := range t.Columns {
-				if t.Columns[c].Versus && t.Rows[i].Cells[c].N > 1 {
+				if t.Columns[c].Versus && r.Cells[c].N > 1 {
 					k++
 				}
 			}
@@ -98,8 +98,7 @@ func (b *build) note(t *Table) {
 }
 
 func (b *build) noteChoices(t *Table, note func(string, ...any)) {
-	for i := range t.Rows {
-		r := &t.Rows[i]
+	for _, r := range t.Rows {
 		for id, value := range b.factors[b.pivot].values {
 			c := b.settled[idKey(slices.Concat(r.ids, []int32{int32(id)}))]
 			if c == nil {
@@ -172,8 +171,7 @@ func (b *build) alike(t *Table) (rows []string, of, same int) {
 	if !slices.ContainsFunc(t.Columns, func(c Column) bool { return judged(&c) }) {
 		judged = func(c *Column) bool { return !c.Versus }
 	}
-	for i := range t.Rows {
-		r := &t.Rows[i]
+	for _, r := range t.Rows {
 		byID := map[int32][3]int{} // by value of the pivot: cells with several seeds, those with identical results, and their seeds
 		var ids []int32
 		for k := range t.Columns {
@@ -225,7 +223,7 @@ func (t *Table) sort(by string) error {
 		return nil
 	}
 	if at := slices.Index(t.Params, by); at >= 0 {
-		slices.SortStableFunc(t.Rows, func(x, y Row) int { return turned(natural(x.Values[at], y.Values[at]), reverse) })
+		slices.SortStableFunc(t.Rows, func(x, y *Row) int { return turned(natural(x.Values[at], y.Values[at]), reverse) })
 		return nil
 	}
 	names := make([]string, len(t.Columns))
@@ -237,7 +235,7 @@ func (t *Table) sort(by string) error {
 		return refuse("columns: "+list(slices.Concat(t.Params, slices.Compact(names)), 12), "--sort: no column %q", by)
 	}
 	up := t.Columns[at].Goal == jobspec.Min // smaller is better
-	slices.SortStableFunc(t.Rows, func(x, y Row) int {
+	slices.SortStableFunc(t.Rows, func(x, y *Row) int {
 		a, b := &x.Cells[at], &y.Cells[at]
 		if a.N == 0 || b.N == 0 { // rows without a value come last in either order
 			return b.N - a.N

@@ -13,7 +13,7 @@ type Table struct {
 	Raw      bool     // a row for each job, with unrounded numbers
 	Params   []string // that identify the rows, in order
 	Columns  []Column
-	Rows     []Row
+	Rows     []*Row
 	Over     []string // parameters averaged over, the outermost first
 	Pivot    string   // parameter whose values are columns, or ""
 	Versus   string   // baseline of the differences, such as "algorithm=fedavg", or ""
@@ -312,7 +312,7 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 		if n := len(t.Rows); n == 0 || !slices.Equal(t.Rows[n-1].ids, ids) {
 			t.Rows = append(t.Rows, b.row(t, ids))
 		}
-		row := &t.Rows[len(t.Rows)-1]
+		row := t.Rows[len(t.Rows)-1]
 		if b.best >= 0 && b.settled[b.place(x)].bucket != x {
 			continue
 		}
@@ -324,8 +324,7 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 	}
 	if b.best >= 0 && b.pivot < 0 {
 		t.Params = append(t.Params, b.names(b.others)...)
-		for i := range t.Rows {
-			r := &t.Rows[i]
+		for _, r := range t.Rows {
 			r.Choice = &b.settled[idKey(r.ids)].Choice
 			r.Values = append(r.Values, r.Choice.Values...)
 		}
@@ -365,8 +364,8 @@ func (b *build) columns(t *Table) {
 	}
 }
 
-func (b *build) row(t *Table, ids []int32) Row {
-	r := Row{ids: ids, Values: make([]string, len(ids)), Cells: make([]Cell, len(t.Columns))}
+func (b *build) row(t *Table, ids []int32) *Row {
+	r := &Row{ids: ids, Values: make([]string, len(ids)), Cells: make([]Cell, len(t.Columns))}
 	for i, f := range b.rows {
 		r.Values[i] = b.factors[f].values[ids[i]]
 	}

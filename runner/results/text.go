@@ -72,7 +72,7 @@ func (t *Table) alone() bool {
 
 // chosen reports whether some row has a choice to describe.
 func (t *Table) chosen() bool {
-	return slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Choice != nil })
+	return slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Choice != nil })
 }
 
 // digits sets the number of digits of each column: two digits of the median deviation, or four of
@@ -86,8 +86,8 @@ func (t *Table) digits() {
 			if t.Columns[k].metric != c.metric || t.Columns[k].Versus != c.Versus {
 				continue
 			}
-			for r := range t.Rows {
-				x := &t.Rows[r].Cells[k]
+			for _, r := range t.Rows {
+				x := &r.Cells[k]
 				if x.N == 0 {
 					continue
 				}
@@ -211,8 +211,7 @@ func (t *Table) cells(s spelling) [][]string {
 		head = append(head, "best")
 	}
 	rows = append(rows, head)
-	for i := range t.Rows {
-		r := &t.Rows[i]
+	for _, r := range t.Rows {
 		var row []string
 		for _, v := range r.Values {
 			row = append(row, s.word(v))

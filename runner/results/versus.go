@@ -9,12 +9,11 @@ import (
 func (b *build) compare(t *Table) {
 	t.Versus = b.factors[b.versus].name + "=" + b.factors[b.versus].values[b.base]
 	at := slices.Index(b.rows, b.versus) // position in a row's values; -1 if it is the pivot
-	index := map[string]int{}
-	for i := range t.Rows {
-		index[idKey(t.Rows[i].ids)] = i
+	index := map[string]*Row{}
+	for _, r := range t.Rows {
+		index[idKey(r.ids)] = r
 	}
-	for i := range t.Rows {
-		r := &t.Rows[i]
+	for _, r := range t.Rows {
 		for c := range t.Columns {
 			col := &t.Columns[c]
 			if !col.Versus {
@@ -32,8 +31,8 @@ func (b *build) compare(t *Table) {
 				ids := slices.Clone(r.ids)
 				ids[at] = b.base
 				base := &Cell{}
-				if partner, there := index[idKey(ids)]; there {
-					base = &t.Rows[partner].Cells[c-1]
+				if partner := index[idKey(ids)]; partner != nil {
+					base = &partner.Cells[c-1]
 				}
 				*diff = difference(own, base)
 			}
@@ -73,8 +72,7 @@ func difference(own, base *Cell) Cell {
 
 // unmatched returns the names of rows without a pair.
 func (t *Table) unmatched() (names []string) {
-	for i := range t.Rows {
-		r := &t.Rows[i]
+	for _, r := range t.Rows {
 		for c := range t.Columns {
 			if r.Cells[c].Note == "no pair" {
 				names = append(names, strings.TrimSpace(strings.Join(append(slices.Clone(r.Values), t.Columns[c].Value), " ")))

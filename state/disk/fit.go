@@ -57,7 +57,8 @@ func CheckPlace(dir, stateDir string) (p Place, err error) {
 		return p, in(parent, host.Cause(err))
 	}
 	if fi, err := f.Stat(); err == nil {
-		p.Ahead = min(0, fi.ModTime().Sub(began)) + max(0, time.Until(fi.ModTime())) // may lag by one tick of the kernel's clock
+		at := fi.ModTime() // may lag by one tick of the kernel's clock
+		p.Ahead = min(0, at.Sub(began)) + max(0, time.Until(at))
 	}
 	return p, nil
 }

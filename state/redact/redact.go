@@ -99,8 +99,9 @@ func Hiding(secrets []string) func(string) string {
 	if len(secrets) == 0 {
 		return Text
 	}
-	longestFirst := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) } // because a secret may contain another
-	secrets = slices.Compact(slices.SortedFunc(slices.Values(secrets), longestFirst))
+	secrets = slices.Compact(slices.SortedFunc(slices.Values(secrets), func(a, b string) int {
+		return cmp.Or(len(b)-len(a), strings.Compare(a, b)) // longest first, because a secret may contain another
+	}))
 	var pairs []string
 	for _, s := range secrets {
 		pairs = append(pairs, s, Mask)

@@ -79,8 +79,7 @@
 //     as far as processes below the holder show. This lets a waiting job and gpurun gpus report who
 //     holds what.
 //   - A run does not mistake its own claims for another's: the engine keeps the uni_ids of its
-//     attempts, each until no reading in progress can have seen its claim. A gpurun inside a job
-//     ignores that job's claim.
+//     attempts. A gpurun inside a job ignores that job's claim.
 //   - The claim of gpurun exec is also held by a keeper, which launches nothing. It receives the
 //     command's PID. If gpurun exec is killed, the keeper holds the claim for as long as the
 //     command lives.

@@ -39,8 +39,6 @@ func (l *Local) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gp
 
 // claim asks the keeper. If launch is set, it records which keeper has the claim.
 func (l *Local) claim(ctx context.Context, uniID string, req wire.Claim, launch bool) ([]gpu.Claim, []string, error) {
-	l.mine.reading(1)
-	defer l.mine.reading(-1)
 	answer := make(chan *wire.Message, 1)
 	l.mu.Lock()
 	own, err := l.keeper()
@@ -118,7 +116,6 @@ func (l *Local) refuse(la *engine.Launch) *state.End {
 	holder := l.homes[la.UniID]
 	delete(l.homes, la.UniID)
 	if len(l.Claims) > 0 && len(la.Grant.UUIDs) > 0 && holder != own {
-		l.mine.retire(la.UniID)
 		return &state.End{ExitCode: -1, At: time.Now(), Lost: true, Void: true}
 	}
 	return nil
@@ -133,8 +130,8 @@ func (l *Local) Withdraw(uniID string) {
 	l.withdraw(uniID)
 }
 
-// withdraw has the keeper end a claim. Until the keeper confirms that, others still see
-// the claim, and this run must recognize it as its own. l.mu is held.
+// withdraw has the keeper end a claim. Others see the claim until the keeper confirms that. l.mu is
+// held.
 func (l *Local) withdraw(uniID string) {
 	if l.own == nil || l.own.link.Send(&wire.Message{Op: wire.Withdraw, UniID: uniID}) != nil {
 		l.unclaimed(uniID)
@@ -146,7 +143,6 @@ func (l *Local) withdraw(uniID string) {
 // unclaimed handles a claim that is no longer visible. The caller holds l.mu.
 func (l *Local) unclaimed(uniID string) {
 	delete(l.overs, uniID)
-	l.mine.retire(uniID)
 	engine.Poke(l.ended)
 }
 
@@ -201,8 +197,6 @@ func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim
 	if len(l.Claims) == 0 {
 		return nil, nil
 	}
-	l.mine.reading(1)
-	defer l.mine.reading(-1)
 	others, warnings := l.reader().Others(ctx)
 	others = l.mine.without(others)
 	fillTaken(others, readings)
@@ -267,8 +261,7 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 // claim made by claimAgain ends immediately. l.mu is held.
 func (l *Local) unclaim(e *entry) {
 	switch {
-	case len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0:
-		l.mine.retire(e.UniID)
+	case len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0: // it has none
 	case e.home != nil:
 		l.overs[e.UniID] = e.home
 	default:
@@ -277,13 +270,11 @@ func (l *Local) unclaim(e *entry) {
 	}
 }
 
-// ownAttempts is the set of this run's attempts: their claims do not count as those of others. An
-// ended attempt stays in it while a reader that may have seen its claim is active.
+// ownAttempts is the set of this run's attempts: their claims do not count as those of others. It
+// also keeps attempts that are over, because a reading in progress may have seen their claims.
 type ownAttempts struct {
-	mu      sync.Mutex
-	ids     map[string]bool
-	retired []string
-	readers int
+	mu  sync.Mutex
+	ids map[string]bool
 }
 
 func (m *ownAttempts) add(uniID string) {
@@ -301,41 +292,11 @@ func (m *ownAttempts) has(uniID string) bool {
 	return m.ids[uniID]
 }
 
-func (m *ownAttempts) retire(uniID string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.ids[uniID] {
-		m.retired = append(m.retired, uniID)
-		m.forget()
-	}
-}
-
-// reading begins (1) or ends (-1) a reading of claims.
-func (m *ownAttempts) reading(n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.readers += n
-	m.forget()
-}
-
-// forget drops attempts whose claims no reader can have seen. m.mu is held.
-func (m *ownAttempts) forget() {
-	if m.readers > 0 {
-		return
-	}
-	for _, uniID := range m.retired {
-		delete(m.ids, uniID)
-	}
-	m.retired = nil
-}
-
 // without returns the claims of others. It is never nil.
 func (m *ownAttempts) without(claims []gpu.Claim) []gpu.Claim {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	others := make([]gpu.Claim, 0, len(claims))
 	for _, c := range claims {
-		if !m.ids[c.Attempt] {
+		if !m.has(c.Attempt) {
 			others = append(others, c)
 		}
 	}

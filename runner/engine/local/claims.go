@@ -197,7 +197,7 @@ func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim
 	if len(l.Claims) == 0 {
 		return nil, nil
 	}
-	others, warnings := l.reader().Others(ctx)
+	others, warnings := l.holder().Others(ctx)
 	others = l.mine.without(others)
 	fillTaken(others, readings)
 	return others, warnings
@@ -208,7 +208,7 @@ func (l *Local) Quarantines() []gpu.Quarantine {
 	if len(l.Claims) == 0 {
 		return nil
 	}
-	return l.reader().Quarantines()
+	return l.holder().Quarantines()
 }
 
 // Quarantine publishes one of this user's quarantines, unless this engine makes no claims. It
@@ -218,16 +218,6 @@ func (l *Local) Quarantine(q gpu.Quarantine) error {
 		return nil
 	}
 	return claim.Publish(l.Claims, q)
-}
-
-// reader returns the claim reader, created on first use.
-func (l *Local) reader() *claim.Reader {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.rivals == nil {
-		l.rivals = claim.NewReader(l.Claims)
-	}
-	return l.rivals
 }
 
 // claimAgain makes a new claim for a running attempt whose keeper died and took the claim with it.
@@ -246,7 +236,7 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 		if err != nil {
 			l.Log.Warn().Err(err).Str("job", e.Job).Msg("cannot renew the claim of a job whose keeper died")
 		} else {
-			l.bridge.release(e.UniID)
+			l.holder().Release(e.UniID)
 		}
 		l.mu.Lock()
 		over := l.live[e.UniID] != e
@@ -265,7 +255,7 @@ func (l *Local) unclaim(e *entry) {
 	case e.home != nil:
 		l.overs[e.UniID] = e.home
 	default:
-		l.bridge.release(e.UniID)
+		l.holder().Release(e.UniID)
 		l.withdraw(e.UniID)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,18 +155,42 @@ func TestClaimSurvivesKilledKeeper(t *testing.T) {
 		}
 	}
 	t.Logf("no claim was visible for %s", longest())
-	b := &s.engine.bridge
-	b.mu.Lock()
-	bridged := b.holder != nil
-	b.mu.Unlock()
-	if !bridged {
-		t.Error("the runner does not hold the claim itself")
-	}
 	s.goOn()
 	if e := s.ended(); !e.Lost {
 		t.Errorf("ended as %+v, want lost", e)
 	}
 	await(t, root, 0)
+}
+
+// Until another keeper has the claim, the runner holds it itself.
+func TestRunnerHoldsClaimIfNoKeeperStarts(t *testing.T) {
+	root := t.TempDir()
+	s := claiming(newScene(t, "read x < fifo"), root)
+	s.claim()
+	s.start()
+	s.engine.mu.Lock()
+	s.engine.Dir = s.dir + "/missing"
+	s.engine.mu.Unlock()
+	s.killKeeper()
+	held := func() bool { // readers of this process ignore its own claims
+		files, _ := filepath.Glob(root + "/*/*.claim")
+		return slices.ContainsFunc(files, func(f string) bool {
+			text, _ := os.ReadFile(f)
+			return strings.Contains(string(text), fmt.Sprintf(`"pid":%d,`, os.Getpid()))
+		})
+	}
+	for deadline := time.Now().Add(patience); !held(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the runner does not hold the claim")
+		}
+	}
+	s.goOn()
+	s.ended()
+	for deadline := time.Now().Add(patience); held(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the runner still holds the claim")
+		}
+	}
 }
 
 // watchChild watches the claims below args[0] until stdin is closed, and prints the longest time

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"sync"
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
@@ -10,25 +9,11 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// sharing is the wish this run publishes and the devices it offers to other runs.
-type sharing struct {
-	wisher *claim.Wisher // nil before the first wish
-
-	mu        sync.Mutex
-	offeredTo map[string]bool // runs that have been offered something
-	quiet     bool            // the user was warned that wishes cannot be published
-}
-
 // Offer lets another run have a device of an ended attempt, until Yield.
 func (l *Local) Offer(uniID string, id gpu.UUID, to string) {
-	l.sharing.mu.Lock()
-	if l.offeredTo == nil {
-		l.offeredTo = map[string]bool{}
-	}
-	l.offeredTo[to] = true
-	l.sharing.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.offeredTo[to] = true
 	r := l.overs[uniID]
 	if r == nil {
 		r = l.homes[uniID] // the caller ran it itself
@@ -44,14 +29,10 @@ func (l *Local) Wish(w gpu.Wish) {
 	if len(l.Claims) == 0 || l.Run == "" {
 		return
 	}
-	l.sharing.mu.Lock()
-	defer l.sharing.mu.Unlock()
-	if l.wisher == nil {
-		l.wisher = claim.NewWisher(l.Claims)
-	}
-	if err := l.wisher.Publish(w); err != nil && !l.quiet {
-		l.quiet = true
-		l.Log.Warn().Err(err).Msg("other runs cannot see that this run is waiting, and may take GPUs out of turn")
+	if err := l.wisher().Publish(w); err != nil {
+		l.unwished.Do(func() {
+			l.Log.Warn().Err(err).Msg("other runs cannot see that this run is waiting, and may take GPUs out of turn")
+		})
 	}
 }
 
@@ -60,7 +41,7 @@ func (l *Local) Wishes() []gpu.Wish {
 	if len(l.Claims) == 0 {
 		return nil
 	}
-	return l.reader().Wishes()
+	return l.holder().Wishes()
 }
 
 // listen reports changes in the claims and wishes of other runs.
@@ -74,22 +55,13 @@ func (l *Local) listen() {
 		}
 		cancel()
 	})
-	l.reader().Watch(ctx, claim.Watch{
+	l.holder().Watch(ctx, claim.Watch{
 		Run: l.Run, Own: l.mine.has,
 		Urgent: func(c gpu.Claim) bool {
-			l.sharing.mu.Lock()
-			defer l.sharing.mu.Unlock()
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			return c.To == l.Run || c.To == "" && l.offeredTo[c.Run]
 		},
 		Tell: func() { l.emit(engine.Event{ClaimsChanged: true}) },
 	})
-}
-
-// endWish ends this run's wish.
-func (l *Local) endWish() {
-	l.sharing.mu.Lock()
-	defer l.sharing.mu.Unlock()
-	if l.wisher != nil {
-		l.wisher.Close()
-	}
 }

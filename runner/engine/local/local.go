@@ -75,7 +75,6 @@ type Local struct {
 	census  procs.Census
 	writers writers
 	holdings
-	sharing
 
 	silent       []string // keepers that do not answer, as last reported
 	failedStarts int      // keepers in a row that ended without sending anything
@@ -88,10 +87,15 @@ type holdings struct {
 	homes  map[string]*remote            // keepers of claims whose attempts are not launched yet
 	overs  map[string]*remote            // keepers of claims without an attempt that are about to end
 	ended  chan struct{}                 // poked when a claim in overs has ended
-	bridge interimClaims
-	stands map[string]processClaim // commands that this process runs itself
-	rivals *claim.Reader
+	stands map[string]processClaim       // commands that this process runs itself
 	mine   ownAttempts
+
+	// holder returns the reader of other runs' claims. It also holds the claims of attempts whose
+	// keeper died until the next keeper has them; in this process, so there is no gap.
+	holder    func() *claim.Holder
+	wisher    func() *claim.Wisher // returns the publisher of this run's wish
+	unwished  sync.Once            // the warning that its wishes cannot be published
+	offeredTo map[string]bool      // runs that have been offered something
 }
 
 // An entry is an attempt that this runner launched or asked about and that has not ended.
@@ -112,14 +116,17 @@ func newLocal(c engine.Config) *Local {
 	if c.Go == nil {
 		c.Go = func(f func()) { go f() }
 	}
-	return &Local{
+	l := &Local{
 		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), out: engine.NewMailbox[engine.Event](),
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{}, writers: writers{},
 		holdings: holdings{
 			claims: map[string]chan *wire.Message{}, homes: map[string]*remote{}, overs: map[string]*remote{},
-			ended: make(chan struct{}, 1), stands: map[string]processClaim{},
+			ended: make(chan struct{}, 1), stands: map[string]processClaim{}, offeredTo: map[string]bool{},
 		},
 	}
+	l.holder = sync.OnceValue(func() *claim.Holder { return claim.NewHolder(l.Claims) })
+	l.wisher = sync.OnceValue(func() *claim.Wisher { return claim.NewWisher(l.Claims) })
+	return l
 }
 
 // Events delivers all events.
@@ -142,8 +149,8 @@ func (l *Local) Close() error {
 		r.close()
 	}
 	l.work.Wait()
-	l.bridge.close()
-	l.endWish()
+	l.holder().Close()
+	l.wisher().Close()
 	close(l.events)
 	return nil
 }

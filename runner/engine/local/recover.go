@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/gpu/claim"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
@@ -16,8 +17,14 @@ import (
 
 // lost handles the loss of a keeper: it looks for the keeper's attempts without it.
 func (l *Local) lost(r *remote) {
-	for _, w := range l.bridge.hold(l.Claims, l.Run, l.dropKeeper(r)) {
-		l.Log.Warn().Msg(w)
+	for _, a := range l.dropKeeper(r) {
+		warnings, err := l.holder().Again(claim.Subject{UniID: a.UniID, Job: a.Job, Grant: a.Grant, Run: l.Run})
+		for _, w := range warnings {
+			l.Log.Warn().Msg(w)
+		}
+		if err != nil {
+			l.Log.Warn().Msg(err.Error())
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,6 +39,37 @@ func (l *Local) lost(r *remote) {
 			l.refused(e, r)
 		}
 	}
+}
+
+// dropKeeper records that a keeper is gone and returns its attempts that claim GPUs.
+func (l *Local) dropKeeper(r *remote) []engine.Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.others, r)
+	l.countFailedStart(r)
+	if l.own == r {
+		l.own = nil
+	}
+	for uniID, at := range l.overs {
+		if at == r {
+			l.unclaimed(uniID)
+		}
+	}
+	if l.closed || len(l.Claims) == 0 {
+		return nil
+	}
+	var attempts []engine.Attempt
+	for _, e := range l.live {
+		if e.home == r && len(e.Grant.UUIDs) > 0 {
+			attempts = append(attempts, e.Attempt)
+		}
+	}
+	for _, s := range l.stands {
+		if s.home == r {
+			attempts = append(attempts, s.Attempt)
+		}
+	}
+	return attempts
 }
 
 // recover finds out what happened to an attempt that no keeper has. Its record may have its end. It

@@ -121,6 +121,19 @@ func (l *Local) refuse(la *engine.Launch) *state.End {
 	return nil
 }
 
+// Stand binds the claim of uniID to the process pid.
+func (l *Local) Stand(uniID, job string, g gpu.Grant, pid int) {
+	p, ok := procs.One(pid)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	home := l.homes[uniID]
+	if !ok || home == nil {
+		return // it has ended, or nothing was claimed
+	}
+	l.stands[uniID] = engine.Attempt{Identity: engine.Identity{UniID: uniID, Job: job, Grant: g}}
+	_ = home.link.Send(&wire.Message{Op: wire.Stand, UniID: uniID, Claim: &wire.Claim{Trees: []procs.ID{p.ID}}})
+}
+
 // Withdraw ends the claim of an attempt that is not going to be launched.
 func (l *Local) Withdraw(uniID string) {
 	l.mu.Lock()

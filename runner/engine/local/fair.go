@@ -47,12 +47,8 @@ func (l *Local) Wishes() []gpu.Wish {
 // listen reports changes in the claims and wishes of other runs.
 func (l *Local) listen() {
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	l.Go(func() {
-		select {
-		case <-l.stop:
-		case <-ctx.Done():
-		}
+		<-l.stop
 		cancel()
 	})
 	l.holder().Watch(ctx, claim.Watch{

@@ -84,10 +84,10 @@ type Local struct {
 // guards the maps.
 type holdings struct {
 	claims map[string]chan *wire.Message // awaited answers
-	homes  map[string]*remote            // keepers of claims whose attempts are not launched yet
+	homes  map[string]*remote            // keepers of claims whose attempts have not been launched
 	overs  map[string]*remote            // keepers of claims without an attempt that are about to end
 	ended  chan struct{}                 // poked when a claim in overs has ended
-	stands map[string]processClaim       // commands that this process runs itself
+	stands map[string]engine.Attempt     // commands that this process runs itself; homes has their keepers
 	mine   ownAttempts
 
 	// holder returns the reader of other runs' claims. It also holds the claims of attempts whose
@@ -121,7 +121,7 @@ func newLocal(c engine.Config) *Local {
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{}, writers: writers{},
 		holdings: holdings{
 			claims: map[string]chan *wire.Message{}, homes: map[string]*remote{}, overs: map[string]*remote{},
-			ended: make(chan struct{}, 1), stands: map[string]processClaim{}, offeredTo: map[string]bool{},
+			ended: make(chan struct{}, 1), stands: map[string]engine.Attempt{}, offeredTo: map[string]bool{},
 		},
 	}
 	l.holder = sync.OnceValue(func() *claim.Holder { return claim.NewHolder(l.Claims) })

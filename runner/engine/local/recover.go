@@ -64,9 +64,9 @@ func (l *Local) dropKeeper(r *remote) []engine.Attempt {
 			attempts = append(attempts, e.Attempt)
 		}
 	}
-	for _, s := range l.stands {
-		if s.home == r {
-			attempts = append(attempts, s.Attempt)
+	for uniID, a := range l.stands {
+		if l.homes[uniID] == r {
+			attempts = append(attempts, a)
 		}
 	}
 	return attempts

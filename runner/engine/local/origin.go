@@ -3,22 +3,12 @@ package local
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
 	"gpurun/state"
 )
-
-// An UnknownError reports a running attempt whose job neither the ledger nor its record
-// identifies.
-type UnknownError struct {
-	Dir string
-	PID int
-}
-
-func (e *UnknownError) Error() string {
-	return fmt.Sprintf("process %d runs a job whose start is not in the ledger (%s): wait for the process to end, or kill it", e.PID, e.Dir)
-}
 
 // Trace reads an attempt's start from its record.
 func (Kind) Trace(dir, uniID string) (state.Trace, error) {
@@ -40,15 +30,13 @@ func (Kind) Trace(dir, uniID string) (state.Trace, error) {
 	return state.Trace{Began: true, Start: start, Run: run}, nil
 }
 
-// unknown returns an error while a process of the attempt is alive.
+// unknown returns an error while a process of the attempt is alive, because neither the ledger nor
+// the record identifies its job.
 func unknown(rec *wire.Record, dir string) error {
-	for _, p := range rec.Roots {
+	for _, p := range slices.Concat(rec.Roots, procs.Named(rec.UniID)) {
 		if procs.Alive(p) {
-			return &UnknownError{Dir: dir, PID: p.PID}
+			return fmt.Errorf("process %d runs a job whose start is not in the ledger (%s): wait for the process to end, or kill it", p.PID, dir)
 		}
-	}
-	if named := procs.Named(rec.UniID); len(named) > 0 {
-		return &UnknownError{Dir: dir, PID: named[0].PID}
 	}
 	return nil
 }

@@ -21,16 +21,6 @@ func Describe(ids []ID, first ...ID) string {
 	return text
 }
 
-// AnyAlive reports whether any of these processes is alive.
-func AnyAlive(ids []ID) bool {
-	for _, id := range ids {
-		if Alive(id) {
-			return true
-		}
-	}
-	return false
-}
-
 // Await returns when all these processes have ended, or at quit.
 func Await(ids []ID, quit <-chan struct{}) {
 	const look = time.Second

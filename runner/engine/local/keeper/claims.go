@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -257,12 +258,12 @@ func (k *keeper) holdWhileAlive(uniID string, ids []procs.ID) {
 		return
 	}
 	k.claims.launched(uniID)
-	if !procs.AnyAlive(ids) {
+	if !slices.ContainsFunc(ids, procs.Alive) {
 		k.claims.drop(uniID)
 		return
 	}
 	k.outlast("holding a claim", func() {
-		for procs.AnyAlive(ids) && k.claims.has(uniID) {
+		for slices.ContainsFunc(ids, procs.Alive) && k.claims.has(uniID) {
 			time.Sleep(treeLookSlow)
 		}
 		k.claims.drop(uniID)

@@ -41,9 +41,6 @@ const handOverFor = 30 * time.Second
 // the claim may be invisible for that long.
 const keepEvery = 2 * time.Second
 
-// treeLookSlow is how often long-lived processes are checked.
-const treeLookSlow = time.Second
-
 // open creates the holder on the first call and starts to maintain its claims, passing any warnings
 // to warn.
 func (c *claims) open(roots []string, warn func([]string)) *claim.Holder {
@@ -95,22 +92,29 @@ func (c *claims) drop(uniID string) bool {
 	return made
 }
 
-// launched makes the claim depend on its attempt from now on.
-func (c *claims) launched(uniID string) {
+// change changes the state of a claim that has not ended.
+func (c *claims) change(uniID string, change func(*claimState)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.all[uniID]; s != nil {
-		s.loose = false
+		change(s)
 	}
+}
+
+// launched makes the claim depend on its attempt from now on.
+func (c *claims) launched(uniID string) {
+	c.change(uniID, func(s *claimState) { s.loose = false })
 }
 
 // followed records that the run of l adopted the attempt and will hand its GPUs over.
 func (c *claims) followed(uniID string, l *wire.Link) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.all[uniID]; s != nil {
-		s.run = l
-	}
+	c.change(uniID, func(s *claimState) { s.run = l })
+}
+
+// setProcesses records the processes that the claim's runner runs itself. If they outlive the
+// runner, they keep the claim.
+func (c *claims) setProcesses(uniID string, trees []procs.ID) {
+	c.change(uniID, func(s *claimState) { s.trees = trees })
 }
 
 // handOver keeps the claim of an attempt that is over for its run to hand over. It
@@ -157,24 +161,18 @@ func (c *claims) has(uniID string) bool {
 	return c.all[uniID] != nil
 }
 
-// A leftClaim is a claim whose run is gone.
-type leftClaim struct {
-	trees []procs.ID // processes that may hold its GPUs
-	fresh bool       // its processes were never named
-}
-
 // dropRun handles the loss of the run of l and returns the claims that depended on it.
-func (c *claims) dropRun(l *wire.Link) map[string]leftClaim {
+func (c *claims) dropRun(l *wire.Link) map[string]claimState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found := map[string]leftClaim{}
+	found := map[string]claimState{}
 	for uniID, s := range c.all {
 		if s.run != l {
 			continue
 		}
 		s.run = nil
 		if s.loose {
-			found[uniID] = leftClaim{s.trees, len(s.trees) == 0 && s.bound == nil}
+			found[uniID] = *s
 		}
 	}
 	return found
@@ -217,16 +215,6 @@ func (k *keeper) claim(l *wire.Link, m *wire.Message) {
 	}()
 }
 
-// setProcesses records the processes that the claim's runner runs itself. If they outlive the
-// runner, they keep the claim.
-func (c *claims) setProcesses(uniID string, trees []procs.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.all[uniID]; s != nil {
-		s.trees = trees
-	}
-}
-
 // withdraw ends a claim, or releases the named devices from it.
 func (k *keeper) withdraw(l *wire.Link, m *wire.Message) {
 	gone := false
@@ -244,19 +232,16 @@ func (k *keeper) withdraw(l *wire.Link, m *wire.Message) {
 // processes until they end. These include a command's process that a killed run had no time to
 // name: the process shared the link until it executed its program, so it can be found by now.
 func (k *keeper) endClaimsOf(l *wire.Link) {
-	for uniID, c := range k.claims.dropRun(l) {
-		if c.fresh {
-			c.trees = procs.Named(uniID)
+	for uniID, s := range k.claims.dropRun(l) {
+		if len(s.trees) == 0 && s.bound == nil { // its processes were never named
+			s.trees = procs.Named(uniID)
 		}
-		k.holdWhileAlive(uniID, c.trees)
+		k.holdWhileAlive(uniID, s.trees)
 	}
 }
 
 // holdWhileAlive holds a claim until these processes are gone. The keeper stays until then.
 func (k *keeper) holdWhileAlive(uniID string, ids []procs.ID) {
-	if !k.claims.has(uniID) {
-		return
-	}
 	k.claims.launched(uniID)
 	if !slices.ContainsFunc(ids, procs.Alive) {
 		k.claims.drop(uniID)
@@ -264,7 +249,7 @@ func (k *keeper) holdWhileAlive(uniID string, ids []procs.ID) {
 	}
 	k.outlast("holding a claim", func() {
 		for slices.ContainsFunc(ids, procs.Alive) && k.claims.has(uniID) {
-			time.Sleep(treeLookSlow)
+			time.Sleep(procs.TreeLook)
 		}
 		k.claims.drop(uniID)
 	})

@@ -1,6 +1,9 @@
 package keeper
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -30,18 +33,8 @@ type root struct {
 func (f *forest) drop(a *attempt) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	kept := f.roots[:0]
-	for _, r := range f.roots {
-		if r.attempt != a {
-			kept = append(kept, r)
-		}
-	}
-	f.roots = kept
-	for id, uniID := range f.seen {
-		if uniID == a.UniID {
-			delete(f.seen, id)
-		}
-	}
+	f.roots = slices.DeleteFunc(f.roots, func(r root) bool { return r.attempt == a })
+	maps.DeleteFunc(f.seen, func(_ procs.ID, uniID string) bool { return uniID == a.UniID })
 }
 
 // owner returns the attempt of one of the keeper's children, or "". f.mu is held.
@@ -54,21 +47,16 @@ func (f *forest) owner(k *keeper, p procs.Proc, live []*attempt) string {
 	if k.reaper.ours(p.PID) {
 		return "" // just started: it will be a root in a moment
 	}
-	uniID := f.orphan(k, p, live)
+	uniID := f.orphan(p, live)
 	if uniID != "" {
 		f.seen[p.ID] = uniID
 	}
 	return uniID
 }
 
-func (f *forest) orphan(k *keeper, p procs.Proc, live []*attempt) string {
-	if uniID := f.seen[p.ID]; uniID != "" {
+func (f *forest) orphan(p procs.Proc, live []*attempt) string {
+	if uniID := f.known(p.ID, p.Session); uniID != "" {
 		return uniID
-	}
-	for _, r := range f.roots {
-		if r.id.PID == p.Session && p.Start >= r.id.Start {
-			return r.attempt.UniID
-		}
 	}
 	env := procs.UniID(p.PID)
 	for _, a := range live {
@@ -81,16 +69,29 @@ func (f *forest) orphan(k *keeper, p procs.Proc, live []*attempt) string {
 			return a.UniID
 		}
 	}
-	return f.onlyCandidate(p, live)
+	return f.onlyCandidate(p.ID, live)
 }
 
-// onlyCandidate returns the one attempt that is old enough to have started p, or "" if there are
-// several or none.
-func (f *forest) onlyCandidate(p procs.Proc, live []*attempt) string {
+// known returns the attempt that an earlier scan or its session shows for an orphan, or "".
+func (f *forest) known(id procs.ID, session int) string {
+	if uniID := f.seen[id]; uniID != "" {
+		return uniID
+	}
+	for _, r := range f.roots {
+		if r.id.PID == session && id.Start >= r.id.Start {
+			return r.attempt.UniID
+		}
+	}
+	return ""
+}
+
+// onlyCandidate returns the one attempt that is old enough to have started a process, or "" if there
+// are several or none.
+func (f *forest) onlyCandidate(id procs.ID, live []*attempt) string {
 	found := ""
 	for _, a := range live {
 		for _, r := range f.roots {
-			if r.attempt != a || r.id.Start > p.Start {
+			if r.attempt != a || r.id.Start > id.Start {
 				continue
 			}
 			if found != "" && found != a.UniID {
@@ -107,15 +108,7 @@ func (f *forest) formerOwner(k *keeper, e end) *attempt {
 	live := k.liveAttempts()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	uniID := f.seen[e.ID]
-	for _, r := range f.roots {
-		if uniID == "" && r.id.PID == e.session && e.Start >= r.id.Start {
-			uniID = r.attempt.UniID
-		}
-	}
-	if uniID == "" {
-		uniID = f.onlyCandidate(procs.Proc{ID: e.ID}, live)
-	}
+	uniID := cmp.Or(f.known(e.ID, e.session), f.onlyCandidate(e.ID, live))
 	for _, a := range live {
 		if a.UniID == uniID {
 			return a

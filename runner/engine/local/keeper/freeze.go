@@ -22,31 +22,21 @@ const (
 	stopSame    = 5   // readings in a row without a new child
 )
 
-// A freezeTarget selects the trees below the keeper's children that belong to one attempt, or to
-// none ("").
-type freezeTarget struct {
-	k     *keeper
-	uniID string
-	find  func() ([]procs.ID, *scan)
-	tops  map[int]string // from the last scan
-}
-
-// foreign reports whether a child is known to belong to another attempt.
-func (q *freezeTarget) foreign(pid int) bool {
-	uniID, known := q.tops[pid]
-	return known && uniID != q.uniID
-}
-
-// freeze stops processes until it has found nothing new twice in a row, and returns those to
-// kill.
-func (q *freezeTarget) freeze() []procs.ID {
+// freeze stops processes until find has found nothing new twice in a row, and returns those to kill.
+// They belong to the attempt uniID, or to none ("").
+func (k *keeper) freeze(uniID string, find func() ([]procs.ID, *scan)) []procs.ID {
+	var tops map[int]string // from the last scan
+	foreign := func(pid int) bool {
+		of, known := tops[pid]
+		return known && of != uniID
+	}
 	stopped := map[procs.ID]bool{}
 	var ids []procs.ID
 	for looks, same := 0, 0; same < 2 && looks < freezeLooks; looks++ {
 		same++
 		var s *scan
-		ids, s = q.find()
-		q.tops = s.tops
+		ids, s = find()
+		tops = s.tops
 		for _, id := range ids {
 			if !stopped[id] {
 				stopped[id], same = true, 0
@@ -55,12 +45,12 @@ func (q *freezeTarget) freeze() []procs.ID {
 		}
 		// Identify processes in the last look: otherwise another attempt's orphan would stay
 		// stopped.
-		if looks+1 < freezeLooks && q.k.reaper.stopOrphans(q.k.children, q.foreign, stopped) {
+		if looks+1 < freezeLooks && k.reaper.stopOrphans(k.children, foreign, stopped) {
 			same = 0
 		}
 	}
 	for id := range stopped {
-		if q.foreign(id.PID) && !slices.Contains(ids, id) { // stopped before it was identified
+		if foreign(id.PID) && !slices.Contains(ids, id) { // stopped before it was identified
 			_ = procs.Signal(id, unix.SIGCONT)
 		}
 	}
@@ -104,13 +94,30 @@ func (k *keeper) hasUnscannedOrphans(s *scan) bool {
 
 // freezeTree stops the tree of an attempt and returns it.
 func (k *keeper) freezeTree(a *attempt) []procs.ID {
-	q := freezeTarget{k: k, uniID: a.UniID, find: func() ([]procs.ID, *scan) { return k.membersOf(a, true) }}
-	return q.freeze()
+	return k.freeze(a.UniID, func() ([]procs.ID, *scan) { return k.membersOf(a, true) })
+}
+
+// suspend stops the attempt's processes. It may be repeated, for new processes such as the next
+// command. An attempt that is ending or saving its work is not suspended, because its processes
+// must run for that.
+func (a *attempt) suspend() {
+	if a.ending.On() || a.saving.On() {
+		return
+	}
+	a.suspended = true
+	_ = a.k.freezeTree(a)
+}
+
+func (a *attempt) resume() {
+	a.suspended = false
+	for _, id := range a.k.members(a) {
+		_ = procs.Signal(id, unix.SIGCONT)
+	}
 }
 
 // strays lists orphans that cannot be assigned to any attempt, and all their descendants.
-func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
-	s := k.scan(hurry)
+func (k *keeper) strays() ([]procs.ID, *scan) {
+	s := k.scan(true)
 	set := map[int]bool{}
 	for pid, uniID := range s.tops {
 		if uniID == "" && !k.reaper.ours(pid) {
@@ -123,14 +130,13 @@ func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
 // endStrays ends strays once no live attempt could have left them: no attempt would end them, and
 // they would hold their GPUs.
 func (k *keeper) endStrays(grace time.Duration) {
-	q := freezeTarget{k: k, find: func() ([]procs.ID, *scan) { return k.strays(true) }}
-	ids := q.freeze()
+	ids := k.freeze("", k.strays)
 	if len(ids) == 0 {
 		return
 	}
 	k.warn([]string{fmt.Sprintf("stopping leftover processes of earlier jobs: %s", procs.Describe(ids))})
 	var e procs.Ending
-	for e.Begin(grace); len(ids) > 0 && !e.Stuck(); ids = q.freeze() {
+	for e.Begin(grace); len(ids) > 0 && !e.Stuck(); ids = k.freeze("", k.strays) {
 		e.Signal(ids, procs.ID{})
 		for _, id := range ids {
 			_ = procs.Signal(id, unix.SIGCONT)

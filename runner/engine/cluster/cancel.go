@@ -178,16 +178,16 @@ func mayBeOpen(dir string) bool {
 
 // foldersOf returns the folders of a submission's attempts, by task.
 func foldersOf(submission string) (dirs []string, err error) {
-	var bad error
-	err = eachLaunch(submission, func(_ int, line []byte) bool {
-		l, err := wire.Unpack(line)
-		if bad = err; bad == nil {
-			dirs = append(dirs, l.Dir)
-		}
-		return bad != nil
-	})
-	if err = cmp.Or(err, bad); err != nil {
+	all, err := launchesOf(submission)
+	if err != nil {
 		return nil, err
+	}
+	for _, line := range all {
+		l, err := wire.Unpack(line)
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, l.Dir)
 	}
 	return dirs, nil
 }

@@ -1,13 +1,11 @@
 package cluster
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -135,35 +133,22 @@ func (s status) result(uniID string) (end *wire.Record, t *task) {
 	return end, t
 }
 
-// eachLaunch calls enough with each launch of a submission, as written by Pack, until enough
-// returns true.
-func eachLaunch(submission string, enough func(n int, line []byte) bool) error {
-	f, err := host.OpenOwn(filepath.Join(submission, launchesFile), os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	in := bufio.NewReaderSize(f, 1<<16)
-	for n := 0; ; n++ {
-		line, err := in.ReadBytes('\n')
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil || enough(n, line) {
-			return err
-		}
-	}
+// launchesOf returns the launches of a submission, as written by Pack, by task.
+func launchesOf(submission string) ([][]byte, error) {
+	b, err := host.ReadOwn(filepath.Join(submission, launchesFile), 1<<30)
+	lines := bytes.Split(b, []byte("\n"))
+	return lines[:len(lines)-1], err // a last line without an end is incomplete
 }
 
-func (p place) launch() (l *engine.Launch, err error) {
-	bad := fmt.Errorf("%s has no task %d", p.Submit, p.Task)
-	err = eachLaunch(p.Submit, func(n int, line []byte) bool {
-		if n == p.Task {
-			l, bad = wire.Unpack(line)
-		}
-		return n == p.Task
-	})
-	return l, cmp.Or(err, bad)
+func (p place) launch() (*engine.Launch, error) {
+	all, err := launchesOf(p.Submit)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.Task < 0 || p.Task >= len(all):
+		return nil, fmt.Errorf("%s has no task %d", p.Submit, p.Task)
+	}
+	return wire.Unpack(all[p.Task])
 }
 
 func (t *task) put(dir string) error {

@@ -56,9 +56,13 @@ func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
 	if err != nil || l.UniID != uniID {
 		return state.Trace{}, err
 	}
+	at := time.Now()
+	if fi, err := os.Stat(filepath.Join(p.Submit, launchesFile)); err == nil {
+		at = fi.ModTime() // when it was submitted
+	}
 	o := wire.OriginOf(l)
 	start := state.Fact{
-		Kind: state.KindStart, Time: modified(p), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt, Log: o.Log, Needs: o.Needs, Engine: p.Engine,
+		Kind: state.KindStart, Time: at.UTC(), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt, Log: o.Log, Needs: o.Needs, Engine: p.Engine,
 	}
 	run := state.Fact{Kind: state.KindRun, Host: o.Host, PIDNS: o.PIDNS}
 	return state.Trace{Began: true, Start: start, Run: run}, nil
@@ -82,15 +86,6 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 
 // Stray returns 0: without the folder, a node runs nothing.
 func (Kind) Stray(string, func(string) bool) (int, string) { return 0, "" }
-
-// modified returns when an attempt was submitted, judging by its files.
-func modified(p place) time.Time {
-	fi, err := os.Stat(filepath.Join(p.Submit, launchesFile))
-	if err != nil {
-		return time.Now().UTC()
-	}
-	return fi.ModTime().UTC()
-}
 
 // install copies this program to a folder that nodes see, unless the user names a program there.
 func install(dir, given string) (string, error) {

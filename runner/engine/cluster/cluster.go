@@ -115,10 +115,9 @@ type submit struct {
 	throttle int      // as last requested; 0 if unknown
 	shared   bool     // with another run, as of the last list
 	dirs     []string // the folders of all attempts; nil until first needed
-	rows     []Row
-	there    bool // some task was in the last list
-	shown    bool // some task was in any list
-	gone     int  // consecutive complete lists without any of its tasks
+	rows     []Row    // in the last list
+	shown    bool     // some task was in any list
+	gone     int      // consecutive complete lists without any of its tasks
 }
 
 const (

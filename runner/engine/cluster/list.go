@@ -53,8 +53,8 @@ func (c *Cluster) applyList(rows []Row, asked map[string]bool) {
 		}
 	}
 	for id, s := range c.submits {
-		s.there, s.shared = len(s.rows) > 0, s.open > 0 && s.isShared()
-		if s.there {
+		s.shared = s.open > 0 && s.isShared()
+		if len(s.rows) > 0 {
 			s.gone, s.shown = 0, true
 			if s.job == "" {
 				s.job = s.rows[0].Job // the answer to its submission was lost

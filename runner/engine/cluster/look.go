@@ -116,7 +116,7 @@ func (c *Cluster) judge(e *entry) {
 		}
 	} else if e.record == nil && !s.begun() {
 		s.calling = e.submit.job == "" && e.submit.isCalling()
-		s.partial = e.submit.there
+		s.partial = len(e.submit.rows) > 0
 	}
 	v := judge(*s)
 	switch v.act {
@@ -159,7 +159,7 @@ func (c *Cluster) judge(e *entry) {
 // tidy removes the files of submissions that are over and that the cluster no longer lists.
 func (c *Cluster) tidy() {
 	for id, s := range c.submits {
-		if s.open == 0 && !s.there && s.gone >= goneAfter {
+		if s.open == 0 && s.gone >= goneAfter {
 			_ = os.RemoveAll(s.dir)
 			delete(c.submits, id)
 		}

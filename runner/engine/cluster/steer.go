@@ -212,11 +212,11 @@ func (c *Cluster) steer() (holding bool) {
 	if !st.limited || !c.settled() {
 		return false
 	}
-	command, before, then := c.order()
+	command, marked, then := c.order()
 	if then == nil || st.busy || time.Now().Before(st.again) {
 		return then != nil && st.pause == 0
 	}
-	if err := before(); err != nil {
+	if err := mark(marked, heldMark); err != nil {
 		c.answered(&st.commandSlot, "hold", err)
 		return true
 	}
@@ -228,9 +228,9 @@ func (c *Cluster) steer() (holding bool) {
 	return true
 }
 
-// order returns the next command, a function to run before it, and one to run when the cluster has
-// accepted it. A nil then means there is no command.
-func (c *Cluster) order() (command Command, before func() error, then func()) {
+// order returns the next command, the entries to mark as held before it, and a function to run when
+// the cluster has accepted it. A nil then means there is no command.
+func (c *Cluster) order() (command Command, marked []*entry, then func()) {
 	all, _ := c.arrays(arrayShare{})
 	var hold, release []*entry
 	var lower, raise *array
@@ -274,8 +274,8 @@ func (c *Cluster) order() (command Command, before func() error, then func()) {
 	return Command{}, nil, nil
 }
 
-func (c *Cluster) toThrottle(a *array) (Command, func() error, func()) {
-	return c.dialect.Order(Throttle, []string{a.job}, a.throttle), func() error { return nil }, func() {
+func (c *Cluster) toThrottle(a *array) (Command, []*entry, func()) {
+	return c.dialect.Order(Throttle, []string{a.job}, a.throttle), nil, func() {
 		if told := cmp.Or(a.submit.throttle, len(a.marks)); a.throttle < min(told, a.running+len(a.waits)) {
 			c.restrict()
 		}
@@ -292,11 +292,7 @@ func (c *Cluster) restrict() {
 
 // toHold returns the command that holds or releases some entries. It names a whole array if the
 // entries are all its waiting tasks.
-func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func() error, func()) {
-	mark := byte(' ')
-	if held {
-		mark = heldMark
-	}
+func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, []*entry, func()) {
 	var names []string
 	var named []*entry
 	for len(some) > 0 && len(names) < cancelAtOnce {
@@ -318,46 +314,46 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func(
 		}
 		named = append(named, own...)
 	}
-	keep := func() error {
-		dirty := map[*submit]bool{}
-		for _, e := range named {
-			s := e.submit
-			if _, read := dirty[s]; !read {
-				dirty[s] = false
-				if now := marksOf(s.dir); len(now) == len(s.marks) {
-					s.marks = now // another run may have changed its own marks, and our last write may have failed
-				}
+	if held {
+		return c.dialect.Order(Hold, names, 0), named, func() {
+			for _, e := range named {
+				e.held = true
 			}
-			if e.n < len(s.marks) && s.marks[e.n] != mark {
-				s.marks[e.n], dirty[s] = mark, true
-			}
-		}
-		for s, changed := range dirty {
-			if !changed {
-				continue
-			}
-			if err := overwrite(filepath.Join(s.dir, holdsFile), 0, s.marks); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	done := func() {
-		for _, e := range named {
-			if e.held = held; !held {
-				e.freed = time.Now()
-			}
-		}
-		if held {
 			c.restrict()
-		} else {
-			_ = keep() // on failure, the tasks are only released again
 		}
 	}
-	if !held {
-		return c.dialect.Order(Release, names, 0), func() error { return nil }, done
+	return c.dialect.Order(Release, names, 0), nil, func() {
+		for _, e := range named {
+			e.held, e.freed = false, time.Now()
+		}
+		_ = mark(named, ' ') // on failure, the tasks are only released again
 	}
-	return c.dialect.Order(Hold, names, 0), keep, done
+}
+
+// mark changes the marks of some entries in the files of their submissions.
+func mark(some []*entry, to byte) error {
+	dirty := map[*submit]bool{}
+	for _, e := range some {
+		s := e.submit
+		if _, read := dirty[s]; !read {
+			dirty[s] = false
+			if now := marksOf(s.dir); len(now) == len(s.marks) {
+				s.marks = now // another run may have changed its own marks, and our last write may have failed
+			}
+		}
+		if e.n < len(s.marks) && s.marks[e.n] != to {
+			s.marks[e.n], dirty[s] = to, true
+		}
+	}
+	for s, changed := range dirty {
+		if !changed {
+			continue
+		}
+		if err := overwrite(filepath.Join(s.dir, holdsFile), 0, s.marks); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // freedFor is how long a cluster may list a released task as held, or forget the release.

@@ -159,7 +159,7 @@ func TestOrdersApplyPausesAndLimits(t *testing.T) {
 		}
 		var got []string
 		for range 9 {
-			command, before, then := c.order()
+			command, marked, then := c.order()
 			if then == nil && !c.restricted.IsZero() {
 				c.listed = c.restricted.Add(1)
 				c.recordAnswer(c)
@@ -169,7 +169,7 @@ func TestOrdersApplyPausesAndLimits(t *testing.T) {
 			if then == nil {
 				break
 			}
-			if err := before(); err != nil {
+			if err := mark(marked, heldMark); err != nil {
 				t.Fatal(err)
 			}
 			for _, e := range all { // if this run is killed now, the next one must find the holds
@@ -209,11 +209,11 @@ func TestOlderSubmissionCanBeSteered(t *testing.T) {
 		c.live[id] = e
 	}
 	for _, want := range []string{"throttle 11 2", "hold 11.1"} {
-		command, before, then := c.order()
+		command, marked, then := c.order()
 		if got := strings.Join(command.Args, " "); got != want {
 			t.Fatalf("got %q, want %q", got, want)
 		}
-		if err := before(); err != nil {
+		if err := mark(marked, heldMark); err != nil {
 			t.Fatal(err)
 		}
 		then()
@@ -244,17 +244,17 @@ func TestEachRunHoldsItsOwnJobs(t *testing.T) {
 		runs[n] = c
 	}
 	for _, c := range runs {
-		_, before, _ := c.order()
+		_, marked, _ := c.order()
 		if err := os.Rename(filepath.Join(dir, holdsFile), filepath.Join(dir, "away")); err != nil {
 			t.Fatal(err)
 		}
-		if before() == nil {
+		if mark(marked, heldMark) == nil {
 			t.Fatal("a hold that could not be recorded did not fail")
 		}
 		if err := os.Rename(filepath.Join(dir, "away"), filepath.Join(dir, holdsFile)); err != nil {
 			t.Fatal(err)
 		}
-		if err := before(); err != nil {
+		if err := mark(marked, heldMark); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -288,11 +288,11 @@ func TestRunsThatShareAnArrayLimitByHolds(t *testing.T) {
 		for n, c := range runs {
 			c.applyList([]Row{{Name: "0badcafe", Job: "11", Rest: true, State: Pending, Throttle: throttle, Mixed: true}}, map[string]bool{})
 			for range 4 {
-				command, before, then := c.order()
+				command, marked, then := c.order()
 				if then == nil {
 					break
 				}
-				if err := before(); err != nil {
+				if err := mark(marked, heldMark); err != nil {
 					t.Fatal(err)
 				}
 				if then(); command.Args[0] == "throttle" {

@@ -145,7 +145,7 @@ func (c *Cluster) pendingCancels() error {
 // attempt that may be open: an earlier run may have had more job files, with their jobs in the same
 // array. An attempt that is over has a record of its end, or no folder.
 func (s *submit) hasForeignTask(n int) bool {
-	if n != anyTask && s.ours[n] {
+	if _, ours := s.ours[n]; ours {
 		return false
 	}
 	var err error

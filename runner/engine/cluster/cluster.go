@@ -53,11 +53,11 @@ type Cluster struct {
 	refused    map[string]backoff // by the arguments of a submission
 	displaced  map[string]backoff // by job: its last attempt was preempted before it began
 	listing    bool
-	listed     time.Time            // when the last list was requested
-	unclear    bool                 // some attempt needs the next list soon
-	asking     bool                 // a query about unlisted tasks is in progress
-	strayTasks map[string]time.Time // tasks without an attempt, and when each was first listed
-	stops      []ending             // requested but not yet begun
+	listed     time.Time                  // when the last list was requested
+	unclear    bool                       // some attempt needs the next list soon
+	asking     bool                       // a query about unlisted tasks is in progress
+	strayTasks map[cancellation]time.Time // tasks without an attempt, and when each was first listed
+	stops      []ending                   // requested but not yet begun
 	cancels    cancellations
 	heard      func()               // at the end: called once the cluster has accepted all cancellations
 	slowest    time.Duration        // longest start so far; 0 if none was seen
@@ -105,12 +105,12 @@ type submit struct {
 	id        string
 	dir       string
 	name      string
-	job       string       // its ID, "" while unknown
-	busy      bool         // this run is submitting it, or about to
-	preparing bool         // its files and those of its attempts are not all written yet
-	open      int          // number of its open attempts
-	ours      map[int]bool // tasks that are, or were, this run's
-	marks     []byte       // by task: heldMark if the cluster may have been asked to hold it
+	job       string         // its ID, "" while unknown
+	busy      bool           // this run is submitting it, or about to
+	preparing bool           // its files and those of its attempts are not all written yet
+	open      int            // number of its open attempts
+	ours      map[int]*entry // this run's tasks; nil for one that is over
+	marks     []byte         // by task: heldMark if the cluster may have been asked to hold it
 
 	throttle int      // as last requested; 0 if unknown
 	shared   bool     // with another run, as of the last list
@@ -138,7 +138,7 @@ func open(dialect Dialect, c engine.Config) (*Cluster, error) {
 		Config: c, dialect: dialect, file: strings.TrimSuffix(filepath.Base(c.Dir), ".yaml"), every: PollInterval(c.Options), most: arrayMost, largest: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: engine.NewMailbox[func()](), out: engine.NewMailbox[engine.Event](),
-		live: map[string]*entry{}, cancels: cancellations{all: map[cancellation]bool{}}, submits: map[string]*submit{}, strayTasks: map[string]time.Time{}, small: map[string]gpu.Bytes{}, steering: steering{limits: limits{gpus: -1}},
+		live: map[string]*entry{}, cancels: cancellations{all: map[cancellation]bool{}}, submits: map[string]*submit{}, strayTasks: map[cancellation]time.Time{}, small: map[string]gpu.Bytes{}, steering: steering{limits: limits{gpus: -1}},
 		refused: map[string]backoff{}, displaced: map[string]backoff{},
 	}
 	cl.quota.most, _ = strconv.Atoi(c.Options["max_gpus_total"])
@@ -331,9 +331,9 @@ func (c *Cluster) find(e *entry, s status) {
 // assign records the attempt's submission and task number.
 func (e *entry) assign(s *submit, n int) {
 	if s.ours == nil {
-		s.ours = map[int]bool{}
+		s.ours = map[int]*entry{}
 	}
-	e.submit, e.n, s.ours[n] = s, n, true
+	e.submit, e.n, s.ours[n] = s, n, e
 	s.open++
 }
 
@@ -371,8 +371,9 @@ func (c *Cluster) sorted() []*entry {
 func (c *Cluster) end(e *entry, ended *state.End) {
 	delete(c.live, e.UniID)
 	c.retrySoon()
-	if e.submit != nil {
-		e.submit.open--
+	if s := e.submit; s != nil {
+		s.ours[e.n] = nil
+		s.open--
 	}
 	c.emit(engine.Event{UniID: e.UniID, Ended: ended})
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -73,7 +72,7 @@ func (c *Cluster) applyList(rows []Row, asked map[string]bool) {
 	c.cancelStrays()
 	c.past()
 	if c.quota.most > 0 {
-		c.quota.update(rows, c.openTasks(), c.listed)
+		c.quota.update(rows, c.isOpen, c.listed)
 	}
 }
 
@@ -176,8 +175,7 @@ func (s *submit) row(n int) (Row, bool) {
 // restarted controller may consider finished tasks running, and keep their GPUs. A task
 // must still be listed strayFor later, since at first it may just be ending.
 func (c *Cluster) cancelStrays() {
-	open := c.openTasks()
-	seen := map[string]time.Time{}
+	seen := map[cancellation]time.Time{}
 	for _, s := range c.submits {
 		for _, r := range s.rows {
 			if r.Rest {
@@ -187,8 +185,8 @@ func (c *Cluster) cancelStrays() {
 				continue
 			}
 			for n := r.First; n <= r.Last; n++ {
-				at := taskName(s.id, n)
-				if open[at] || s.hasForeignTask(n) {
+				at := cancellation{s, n}
+				if s.ours[n] != nil || s.hasForeignTask(n) {
 					continue
 				}
 				first, again := c.strayTasks[at]
@@ -204,18 +202,11 @@ func (c *Cluster) cancelStrays() {
 	c.strayTasks = seen
 }
 
-// openTasks returns the submitted attempts that are live, by taskName.
-func (c *Cluster) openTasks() map[string]bool {
-	open := map[string]bool{}
-	for _, e := range c.live {
-		if e.submit != nil {
-			open[taskName(e.submit.id, e.n)] = true
-		}
-	}
-	return open
+// isOpen reports whether task n of a submission belongs to a live attempt of this run.
+func (c *Cluster) isOpen(id string, n int) bool {
+	s := c.submits[id]
+	return s != nil && s.ours[n] != nil
 }
-
-func taskName(submit string, n int) string { return submit + " " + strconv.Itoa(n) }
 
 // strayFor is how long a task without an attempt may take to end by itself.
 const strayFor = 5 * time.Second

@@ -41,9 +41,9 @@ func (q *quota) unlock(lock *os.File) {
 	q.locked = time.Time{}
 }
 
-// update counts the GPUs of other jobs in a list that was requested at asked. open are this run's
-// own tasks.
-func (q *quota) update(rows []Row, open map[string]bool, asked time.Time) {
+// update counts the GPUs of other jobs in a list that was requested at asked. own reports whether a
+// task of a submission is this run's.
+func (q *quota) update(rows []Row, own func(id string, n int) bool, asked time.Time) {
 	had := q.others
 	q.others, q.heard = 0, asked
 	for _, r := range rows {
@@ -51,7 +51,7 @@ func (q *quota) update(rows []Row, open map[string]bool, asked time.Time) {
 			continue
 		}
 		for n := r.First; n <= r.Last; n++ {
-			if r.Rest || !open[taskName(idIn(r.Name), n)] {
+			if r.Rest || !own(idIn(r.Name), n) {
 				q.others += r.GPUs
 			}
 		}
@@ -105,7 +105,7 @@ func (c *Cluster) showQueue(why string) {
 func RequestedGPUs(w Dialect, user string) (int, error) {
 	rows, err := w.List(user).Run()
 	var q quota
-	q.update(rows, nil, time.Time{})
+	q.update(rows, func(string, int) bool { return false }, time.Time{})
 	return q.others, err
 }
 

@@ -54,7 +54,8 @@ func TestOldRecordDoesNotEndPreparingLaunch(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.preparing, s.busy = true, true
-	e := &entry{Identity: batch[0].Identity, submit: s}
+	e := &entry{Identity: batch[0].Identity}
+	e.assign(s, 0)
 	c := &Cluster{dialect: plain{}, submits: map[string]*submit{}, live: map[string]*entry{e.UniID: e}, out: engine.NewMailbox[engine.Event]()}
 	if c.look(); c.live[e.UniID] == nil {
 		t.Error("the launch ended before it was submitted")
@@ -182,7 +183,8 @@ func TestRefusedSubmissionBacksOff(t *testing.T) {
 			batch = batch[:1]
 		}
 		for i, l := range batch {
-			c.live[l.UniID] = &entry{Identity: l.Identity, submit: s, n: i}
+			c.live[l.UniID] = &entry{Identity: l.Identity}
+			c.live[l.UniID].assign(s, i)
 		}
 		c.called(s, batch, []string{args}, is, "why")
 	}
@@ -268,7 +270,8 @@ func TestJobPreemptedBeforeItBeganWaits(t *testing.T) {
 	for _, want := range []time.Duration{refusedPause, 2 * refusedPause, 4 * refusedPause, longestPause, longestPause} {
 		s, batch := prepared(t, 1)
 		s.job = "7"
-		e := &entry{Identity: batch[0].Identity, submit: s, row: Row{State: Preempted, Node: "n", Word: "PREEMPTED"}}
+		e := &entry{Identity: batch[0].Identity, row: Row{State: Preempted, Node: "n", Word: "PREEMPTED"}}
+		e.assign(s, 0)
 		c.live[e.UniID] = e
 		if c.judge(e); c.live[e.UniID] != nil || c.displaced["j"].pause != want {
 			t.Errorf("pause %v, want %v", c.displaced["j"].pause, want)

@@ -160,7 +160,7 @@ func TestRunnerDoesNotWaitForLeftovers(t *testing.T) {
 		t.Fatal(err, ok)
 	}
 	self, _ := procs.One(os.Getpid())
-	w := watch{l: l, e: &entry{}, rec: &wire.Record{}, leader: leader.ID}
+	w := watch{l: l, e: newEntry(engine.Attempt{}), rec: &wire.Record{}, leader: leader.ID}
 	waited := make(chan bool, 1)
 	go func() { waited <- w.wait([]procs.ID{leader.ID, self.ID}) }()
 	select {

@@ -101,15 +101,17 @@ type holdings struct {
 // An entry is an attempt that this runner launched or asked about and that has not ended.
 type entry struct {
 	engine.Attempt
-	home         *remote // the keeper that has it; nil if none or unknown
-	asked        map[*remote]bool
-	reported     bool // Running was emitted
-	adopted      bool
-	reached      bool // reach was called
-	roots        []procs.ID
-	stops        chan *wire.Message // to recover, while it handles the attempt
-	pendingStops []*wire.Message    // for the next keeper, or for recover if there is none
-	acks         chan struct{}
+	home     *remote // the keeper that has it; nil if none or unknown
+	asked    map[*remote]bool
+	reported bool // Running was emitted
+	adopted  bool
+	reached  bool // reach was called
+	roots    []procs.ID
+	stops    *engine.Mailbox[*wire.Message] // for the next keeper, and for recover if there is none
+}
+
+func newEntry(a engine.Attempt) *entry {
+	return &entry{Attempt: a, stops: engine.NewMailbox[*wire.Message]()}
 }
 
 func newLocal(c engine.Config) *Local {
@@ -192,7 +194,7 @@ func (l *Local) launch(la engine.Launch) {
 	if l.live[la.UniID] != nil {
 		return
 	}
-	e := &entry{Attempt: engine.Attempt{Identity: la.Identity}}
+	e := newEntry(engine.Attempt{Identity: la.Identity})
 	if ended := l.refuse(&la); ended != nil {
 		l.emit(engine.Event{UniID: la.UniID, Ended: ended})
 		return
@@ -214,17 +216,9 @@ func (l *Local) Stop(uniID, why string, how engine.StopMode) {
 		return
 	}
 	m := &wire.Message{Op: wire.Stop, UniID: uniID, Why: why, How: how}
-	switch {
-	case e.home != nil:
-		e.pendingStops = append(e.pendingStops, m) // in case the keeper dies now
+	e.stops.Put(m)
+	if e.home != nil {
 		_ = e.home.link.Send(m)
-	case e.stops != nil:
-		select {
-		case e.stops <- m:
-		default: // enough are queued
-		}
-	default:
-		e.pendingStops = append(e.pendingStops, m)
 	}
 }
 
@@ -257,7 +251,8 @@ func (l *Local) adopt(a engine.Attempt) {
 	if l.live[a.UniID] != nil {
 		return
 	}
-	e := &entry{Attempt: a, adopted: true, asked: map[*remote]bool{}}
+	e := newEntry(a)
+	e.adopted, e.asked = true, map[*remote]bool{}
 	if a.PID != 0 {
 		e.roots = append(e.roots, procs.ID{PID: a.PID, Start: a.PIDStart})
 	}
@@ -327,7 +322,8 @@ func (l *Local) handleRunning(e *entry, r *remote, running *engine.Running) {
 	c.Adopted = e.adopted
 	l.emit(engine.Event{UniID: e.UniID, Running: &c})
 	if e.adopted {
-		for _, s := range e.pendingStops {
+		for _, s := range e.stops.Take() {
+			e.stops.Put(s)
 			_ = r.link.Send(s)
 		}
 	}

@@ -28,7 +28,7 @@ func TestAttemptsAreLostAfterReboot(t *testing.T) {
 			})
 			l := newLocal(engine.Config{Dir: dir})
 			l.start(func() { l.out.Pump(l.events, l.stop) })
-			e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: began}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
+			e := newEntry(engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: began})
 			got := make(chan *state.End, 1)
 			go func() { got <- l.follow(e) }()
 			if !c.lost { // the attempt is alive, and followed until the engine is closed

@@ -76,12 +76,6 @@ func (l *Local) dropKeeper(r *remote) []engine.Attempt {
 // may never have begun, in which case recover forbids it to begin. Or it may be alive, in which
 // case its exit status cannot be known. l.mu is held.
 func (l *Local) recover(e *entry) {
-	e.stops = make(chan *wire.Message, 16)
-	e.acks = make(chan struct{}, 1)
-	for _, s := range e.pendingStops[max(0, len(e.pendingStops)-cap(e.stops)):] {
-		e.stops <- s
-	}
-	e.pendingStops = nil
 	l.start(func() {
 		ended := l.follow(e)
 		if ended == nil {
@@ -270,8 +264,10 @@ func (w *watch) wait(ids []procs.ID) bool {
 	select {
 	case <-gone:
 	case <-w.ending.Look():
-	case s := <-w.e.stops:
-		w.stop(s)
+	case <-w.e.stops.Poked:
+		for _, s := range w.e.stops.Take() {
+			w.stop(s)
+		}
 	case <-w.saving.C():
 		if w.saving.Due() {
 			w.stopAfterSave()
@@ -321,15 +317,16 @@ func (w *watch) timedOut() {
 		w.rec.Save = host.Boottime() + n.Grace
 	}
 	w.recordReason(state.WhyTimeout)
+	acks := make(chan struct{}, 1)
 	w.l.mu.Lock()
 	if !w.l.closed {
 		w.l.emit(engine.Event{UniID: w.e.UniID, Stopping: &engine.Stopping{
-			Why: state.WhyTimeout, Ack: func() { engine.Poke(w.e.acks) },
+			Why: state.WhyTimeout, Ack: func() { engine.Poke(acks) },
 		}})
 	}
 	w.l.mu.Unlock()
 	select {
-	case <-w.e.acks:
+	case <-acks:
 	case <-time.After(wire.AckWait):
 	case <-w.l.stop:
 	}

@@ -43,7 +43,7 @@ func TestSettleFollowsTheRecord(t *testing.T) {
 			c.put(dir)
 			for range 2 { // the next runner must get the same result
 				l := newLocal(engine.Config{Dir: dir})
-				e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: time.Now()}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
+				e := newEntry(engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: time.Now()})
 				if got := lostOutcome(*l.follow(e)); got != c.want {
 					t.Errorf("got %s, want %s", got, c.want)
 				}
@@ -58,11 +58,9 @@ func TestSettleWithoutJournalFollowsLedger(t *testing.T) {
 	l := newLocal(engine.Config{})
 	dir := t.TempDir()
 	uniID := filepath.Base(filepath.Dir(dir)) // unique, because all processes that have it are ended
-	e := &entry{
-		Attempt: engine.Attempt{Identity: engine.Identity{UniID: uniID, Dir: filepath.Join(dir, uniID)}}, roots: []procs.ID{p.ID},
-		stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1),
-	}
-	e.stops <- &wire.Message{Op: wire.Stop, How: engine.Kill}
+	e := newEntry(engine.Attempt{Identity: engine.Identity{UniID: uniID, Dir: filepath.Join(dir, uniID)}})
+	e.roots = []procs.ID{p.ID}
+	e.stops.Put(&wire.Message{Op: wire.Stop, How: engine.Kill})
 	if got := lostOutcome(*l.follow(e)); got != lostRunning {
 		t.Errorf("ended as %s, want %s", got, lostRunning)
 	}

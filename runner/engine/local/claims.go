@@ -55,10 +55,8 @@ func (l *Local) claim(ctx context.Context, uniID string, req wire.Claim, launch 
 	if err != nil {
 		return nil, nil, err
 	}
-	late := time.NewTimer(claimWait)
-	defer late.Stop()
 	select {
-	case <-late.C:
+	case <-time.After(claimWait):
 		return nil, nil, errors.New("the keeper does not answer") // the claim is retried
 	case m := <-answer:
 		if m.Err != "" {
@@ -171,8 +169,7 @@ func (l *Local) withdrawAll() {
 // awaitWithdrawn waits a moment for these claims to end: the next run may want the same
 // GPUs.
 func (l *Local) awaitWithdrawn() {
-	late := time.NewTimer(time.Second)
-	defer late.Stop()
+	late := time.After(time.Second)
 	for {
 		l.mu.Lock()
 		left := len(l.overs)
@@ -182,7 +179,7 @@ func (l *Local) awaitWithdrawn() {
 		}
 		select {
 		case <-l.ended:
-		case <-late.C:
+		case <-late:
 			return
 		}
 	}

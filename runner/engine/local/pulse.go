@@ -29,11 +29,10 @@ const pulseID = "pulse"
 // watchKeepers asks keepers while the engine is open. It counts pulses rather than time:
 // if this process itself was stopped, answers are waiting to be read.
 func (l *Local) watchKeepers() {
-	tick := time.NewTicker(pulseEvery)
-	defer tick.Stop()
+	tick := time.Tick(pulseEvery)
 	for {
 		select {
-		case <-tick.C:
+		case <-tick:
 			l.pulse()
 		case <-l.stop:
 			return

@@ -154,8 +154,6 @@ type watch struct {
 }
 
 func (w *watch) run() *state.End {
-	defer w.timeout.Off()
-	defer w.saving.Off()
 	for first := true; ; first = false {
 		ids := w.tree()
 		if len(ids) == 0 || len(w.stuck) > 0 {

@@ -12,36 +12,28 @@ const longestWait = time.Minute
 
 // An Alarm fires at a time in CLOCK_BOOTTIME. The zero Alarm is off.
 type Alarm struct {
-	at    time.Duration
-	timer *time.Timer
+	at time.Duration
+	c  <-chan time.Time
 }
 
 // Set arms the alarm for a boottime.
 func (a *Alarm) Set(at time.Duration) {
-	a.Off()
-	a.at = at
-	a.timer = time.NewTimer(min(max(at-host.Boottime(), 0), longestWait))
+	a.at, a.c = at, time.After(min(max(at-host.Boottime(), 0), longestWait))
 }
 
 // On reports whether the alarm is set.
-func (a *Alarm) On() bool { return a.timer != nil }
+func (a *Alarm) On() bool { return a.c != nil }
 
 // C ticks when the alarm should be checked: Due then reports whether it is time.
-func (a *Alarm) C() <-chan time.Time {
-	if a.timer == nil {
-		return nil
-	}
-	return a.timer.C
-}
+func (a *Alarm) C() <-chan time.Time { return a.c }
 
 // Due reports whether the time has come, and turns the alarm off if so.
 func (a *Alarm) Due() bool {
-	if a.timer == nil {
+	if !a.On() {
 		return false
 	}
-	left := a.at - host.Boottime()
-	if left > 0 {
-		a.timer.Reset(min(left, longestWait))
+	if a.at > host.Boottime() {
+		a.Set(a.at)
 		return false
 	}
 	a.Off()
@@ -49,12 +41,7 @@ func (a *Alarm) Due() bool {
 }
 
 // Off turns the alarm off.
-func (a *Alarm) Off() {
-	if a.timer != nil {
-		a.timer.Stop()
-		a.timer = nil
-	}
-}
+func (a *Alarm) Off() { a.c = nil }
 
 // tick is the resolution of a process's start time and of its CPU time: USER_HZ, see proc(5).
 const tick = 10 * time.Millisecond

@@ -28,7 +28,7 @@ type Ending struct {
 	sent     map[ID]notice
 	first    uint64 // clock tick of the first signals, in the kernel's start-time units
 	pause    time.Duration
-	timer    *time.Timer
+	look     <-chan time.Time
 }
 
 // A notice is a signal sent to a process and the program it was running then. A child that
@@ -47,21 +47,12 @@ func (e *Ending) On() bool { return e.on }
 func (e *Ending) Killed() bool { return e.killed }
 
 // Look ticks when it is time to look at the tree again.
-func (e *Ending) Look() <-chan time.Time {
-	if e.timer == nil {
-		return nil
-	}
-	return e.timer.C
-}
+func (e *Ending) Look() <-chan time.Time { return e.look }
 
 // Again schedules the next look, with a longer pause each time.
 func (e *Ending) Again(longest time.Duration) {
 	e.pause = min(max(2*e.pause, firstLook), longest)
-	if e.timer == nil {
-		e.timer = time.NewTimer(e.pause)
-		return
-	}
-	e.timer.Reset(e.pause)
+	e.look = time.After(e.pause)
 }
 
 // Begin sets when SIGKILL is due. Later calls can only bring it forward.

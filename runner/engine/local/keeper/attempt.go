@@ -318,11 +318,10 @@ func (a *attempt) notStarted(i int, err error) {
 
 // follow waits for the current command to end, handling stops and the timeout.
 func (a *attempt) follow() {
-	late := time.NewTimer(sendWithin)
-	defer late.Stop()
+	late := time.After(sendWithin)
 	for {
 		select {
-		case <-late.C:
+		case <-late:
 			a.sendRunning()
 		case e := <-a.exit:
 			a.commandEnded(e)
@@ -387,7 +386,6 @@ func (a *attempt) takeStops() {
 
 // finish saves the end to disk and returns it.
 func (a *attempt) finish() *state.End {
-	a.timeout.Off()
 	a.rec.State = wire.StateOver
 	if a.rec.At.IsZero() {
 		a.rec.At = time.Now()

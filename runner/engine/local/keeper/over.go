@@ -45,11 +45,9 @@ func (a *attempt) announce(why string) {
 		return
 	}
 	a.send(&wire.Message{Op: wire.Stopping, UniID: a.UniID, Why: why})
-	t := time.NewTimer(wire.AckWait)
-	defer t.Stop()
 	select {
 	case <-a.acks:
-	case <-t.C:
+	case <-time.After(wire.AckWait):
 	}
 }
 

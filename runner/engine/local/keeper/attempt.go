@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -191,7 +192,7 @@ func (a *attempt) open() error {
 			return err
 		}
 	}
-	if a.out, err = openOutputs(a.k.null, a.Stdout, a.Stderr, a.Header); err != nil {
+	if a.out, err = openOutputs(a.Stdout, a.Stderr, a.Header); err != nil {
 		return err
 	}
 	dev, ino := a.out.inode()
@@ -218,7 +219,7 @@ func (a *attempt) steps() [][]string {
 	}
 	steps := make([][]string, len(a.Commands))
 	for i, c := range a.Commands {
-		steps[i] = append(append(make([]string, 0, len(shell)+1), shell...), c)
+		steps[i] = slices.Concat(shell, []string{c})
 	}
 	return steps
 }
@@ -237,7 +238,8 @@ func (a *attempt) step(i int, argv []string) error {
 	var p procs.ID
 	var exit <-chan end
 	if err = a.begin(); err == nil {
-		p, exit, err = a.k.start(a, &program{path: path, argv: argv, env: a.Env, dir: a.WorkDir, files: a.out.files(), cores: a.cores})
+		files := []uintptr{uintptr(a.k.null), uintptr(a.out.out), uintptr(a.out.err)}
+		p, exit, err = a.k.start(a, &program{path: path, argv: argv, env: a.Env, dir: a.WorkDir, files: files, cores: a.cores})
 	}
 	if err != nil { // nothing ran, and it may be started again
 		a.rec.Begun, a.rec.Roots = i, a.rec.Roots[:i]

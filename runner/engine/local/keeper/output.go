@@ -34,15 +34,13 @@ func openLog(path string) (int, error) {
 	return fd, nil
 }
 
-// outputs are an attempt's descriptors; out and err may be the same.
+// outputs are an attempt's descriptors, perhaps the same ones.
 type outputs struct {
-	in, out, err int
+	out, err int
 }
 
-func (o outputs) files() [3]int { return [3]int{o.in, o.out, o.err} }
-
-func openOutputs(null int, stdout, stderr, header string) (outputs, error) {
-	o := outputs{in: null, out: -1, err: -1}
+func openOutputs(stdout, stderr, header string) (outputs, error) {
+	o := outputs{out: -1, err: -1}
 	var err error
 	if o.out, err = openLog(stdout); err != nil {
 		return o, err

@@ -21,23 +21,14 @@ type program struct {
 	argv  []string
 	env   []string
 	dir   string
-	files [3]int       // descriptors for 0, 1 and 2
+	files []uintptr    // descriptors for 0, 1 and 2
 	cores *unix.CPUSet // cores it may run on; nil for all cores of the keeper
 }
 
-// start creates the process. The caller keeps it from being reaped until start returns.
+// start creates the process. The caller keeps it from being reaped until start returns. From its
+// first instruction on, the process has the cores of the thread that forks it, and its children
+// inherit them.
 func (p *program) start() (procs.ID, error) {
-	pid, err := p.fork()
-	if err != nil {
-		return procs.ID{}, &execError{p.argv[0], err}
-	}
-	s, _ := host.StatOf(pid)
-	return procs.ID{PID: pid, Start: s.Start}, nil
-}
-
-// fork starts the process. From its first instruction on, it has the cores of the thread that forks
-// it, and its children inherit them.
-func (p *program) fork() (int, error) {
 	if p.cores != nil {
 		runtime.LockOSThread() // also prevents the runtime from cloning new threads from this one
 		defer runtime.UnlockOSThread()
@@ -46,10 +37,14 @@ func (p *program) fork() (int, error) {
 			defer func() { _ = unix.SchedSetaffinity(0, &all) }()
 		}
 	}
-	return syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
-		Dir: p.dir, Env: p.env, Sys: &syscall.SysProcAttr{Setsid: true},
-		Files: []uintptr{uintptr(p.files[0]), uintptr(p.files[1]), uintptr(p.files[2])},
+	pid, err := syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
+		Dir: p.dir, Env: p.env, Files: p.files, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
+	if err != nil {
+		return procs.ID{}, &execError{p.argv[0], err}
+	}
+	s, _ := host.StatOf(pid)
+	return procs.ID{PID: pid, Start: s.Start}, nil
 }
 
 // bound returns those cores of a list that this process may use; nil for an empty list.

@@ -28,7 +28,7 @@ func command(t testing.TB, text string) (*program, string) {
 	t.Cleanup(func() { out.Close(); null.Close() })
 	return &program{
 		path: "/bin/sh", argv: []string{"sh", "-c", text}, env: []string{"PATH=" + os.Getenv("PATH"), "A=1", "B=two words"}, dir: dir,
-		files: [3]int{int(null.Fd()), int(out.Fd()), int(out.Fd())},
+		files: []uintptr{null.Fd(), out.Fd(), out.Fd()},
 	}, out.Name()
 }
 

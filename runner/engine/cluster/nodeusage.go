@@ -51,10 +51,7 @@ const checkLimit = 30 * time.Second
 // read them itself, because it treats all its children as the job's.
 func (n *node) measure(submission string, to io.Writer) {
 	var g nodeUsage
-	tell := func() {
-		b, _ := json.Marshal(g)
-		_, _ = to.Write(append(append([]byte{msgUsage}, b...), '\n'))
-	}
+	tell := func() { report{Usage: &g}.send(to) }
 	ids, uuids := n.devices(os.Environ())
 	for _, kv := range sharedEnv(submission) { // it locates the driver's library or nvidia-smi
 		if name, value, _ := strings.Cut(kv, "="); !n.sets(kv) {

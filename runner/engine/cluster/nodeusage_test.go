@@ -86,17 +86,20 @@ func TestKeeperReceivesReadings(t *testing.T) {
 	from, to := io.Pipe()
 	o := newOuter(from)
 	go func() {
-		_, _ = io.WriteString(to, "l"+string(msgUsage)+"{}\ne"+string(msgUsage)+`{"peaks":[{"used_bytes":7,"total_bytes":17179869184}],"readings":2}`+"\n")
+		report{End: true}.send(to)
+		report{Usage: &nodeUsage{}}.send(to)
+		report{End: true}.send(to)
+		report{Usage: &nodeUsage{Peaks: []gpu.Peak{{Used: 7, Total: 16 * gpu.GiB}}, Readings: 2}}.send(to)
 		_ = to.Close()
 	}()
-	var letters strings.Builder
-	for b := range o.letters {
-		letters.WriteByte(b)
+	ends := 0
+	for range o.ends {
+		ends++
 	}
 	<-o.gauged
 	peaks, n := o.peaks()
-	if letters.String() != "le" || n != 2 || len(peaks) != 1 || peaks[0].Used != 7 {
-		t.Errorf("got letters %q, peaks %+v, %d readings", letters.String(), peaks, n)
+	if ends != 2 || n != 2 || len(peaks) != 1 || peaks[0].Used != 7 {
+		t.Errorf("got %d ends, peaks %+v, %d readings", ends, peaks, n)
 	}
 	on := &task{Host: "node1", GPUs: []int{0}}
 	for ask, want := range map[gpu.Bytes]string{0: "", 16 * gpu.GiB: "", 24 * gpu.GiB: "node1 assigned a GPU with 16 GiB, but the job needs 24 GiB"} {

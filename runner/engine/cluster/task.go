@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,12 +26,15 @@ import (
 	"gpurun/state"
 )
 
-// Messages from the outer process to the keeper, one letter each. If the pipe closes, the outer
-// process was killed.
-const (
-	msgEnd   = 'e' // the cluster wants the task to end
-	msgUsage = 'g' // GPU usage; a line of JSON follows
-)
+// A report is a message from the outer process to the keeper. If the pipe closes, the outer process
+// was killed.
+type report struct {
+	End   bool       `json:"end,omitempty"` // the cluster wants the task to end
+	Usage *nodeUsage `json:"usage,omitempty"`
+}
+
+// send writes the report to the keeper, in a single write.
+func (r report) send(to io.Writer) { _ = json.NewEncoder(to).Encode(r) }
 
 // stopEvery is how often a keeper looks for a request.
 const stopEvery = 2 * time.Second
@@ -83,7 +85,7 @@ func (all Dialects) Task(args []string) int {
 	go func() {
 		for s := range signals {
 			if s != unix.SIGUSR1 { // Grid Engine is about to suspend it, which the keeper sees
-				_, _ = w.Write([]byte{msgEnd})
+				report{End: true}.send(w)
 			}
 		}
 	}()
@@ -196,36 +198,30 @@ func runAttempt(l *engine.Launch, t *task, o *outerProcess, here place) int {
 	return ended.ExitCode
 }
 
-// An outerProcess receives the outer process's messages for the keeper.
+// An outerProcess receives the outer process's reports for the keeper.
 type outerProcess struct {
-	letters chan byte     // closed when the outer process is killed
-	gauged  chan struct{} // closed at the first GPU reading
-	gauge   atomic.Pointer[nodeUsage]
+	ends   chan struct{} // closed when the outer process is killed
+	gauged chan struct{} // closed at the first GPU reading
+	gauge  atomic.Pointer[nodeUsage]
 }
 
 func newOuter(from io.Reader) *outerProcess {
-	o := &outerProcess{letters: make(chan byte, 16), gauged: make(chan struct{})}
+	o := &outerProcess{ends: make(chan struct{}, 16), gauged: make(chan struct{})}
 	o.gauge.Store(&nodeUsage{})
 	go func() {
-		defer close(o.letters)
-		in := bufio.NewReader(from)
-		for first := true; ; {
-			b, err := in.ReadByte()
-			if err != nil {
+		defer close(o.ends)
+		first := sync.OnceFunc(func() { close(o.gauged) })
+		for in := json.NewDecoder(from); ; {
+			var r report
+			if in.Decode(&r) != nil {
 				return
 			}
-			if b != msgUsage {
-				o.letters <- b
-				continue
+			if r.End {
+				o.ends <- struct{}{}
 			}
-			line, _ := in.ReadBytes('\n')
-			var g nodeUsage
-			if json.Unmarshal(line, &g) == nil {
-				o.gauge.Store(&g)
-			}
-			if first {
-				close(o.gauged)
-				first = false
+			if r.Usage != nil {
+				o.gauge.Store(r.Usage)
+				first()
 			}
 		}
 	}()
@@ -273,7 +269,7 @@ func (o *outerProcess) watch(l *engine.Launch, t *task, tell func(text string, s
 // listen turns requests of the outer process and the runner into messages to the keeper. If a
 // cluster suspends only the outer process, listen suspends the job too.
 func (o *outerProcess) listen(here place, asked chan<- *wire.Message) {
-	letters := o.letters
+	ends := o.ends
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
 	last, tick, suspended := request{}, time.NewTicker(stopEvery), false
@@ -287,10 +283,10 @@ func (o *outerProcess) listen(here place, asked chan<- *wire.Message) {
 			asked <- m
 		}
 		select {
-		case _, ok := <-letters:
+		case _, ok := <-ends:
 			if !ok { // the outer process was killed
 				asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster, How: engine.Kill}
-				letters = nil
+				ends = nil
 			} else {
 				asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster}
 			}
@@ -298,7 +294,7 @@ func (o *outerProcess) listen(here place, asked chan<- *wire.Message) {
 			asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster}
 		case <-tick.C:
 			was := suspended
-			if suspended = letters != nil && procs.Stopped(os.Getppid()); suspended {
+			if suspended = ends != nil && procs.Stopped(os.Getppid()); suspended {
 				asked <- &wire.Message{Op: wire.Suspend}
 			} else if was {
 				asked <- &wire.Message{Op: wire.Resume}

@@ -93,19 +93,30 @@ func (r *reaper) reap() {
 	defer r.turn.Unlock()
 	r.mu.Lock()
 	r.rounds++
-	var ends []end
+	var orphans []end
+	awaited := map[chan end]end{}
 	for {
 		pid, err := peek()
 		if err != nil || pid == 0 {
 			break
 		}
-		if e, ok := r.take(pid); ok {
-			ends = append(ends, e)
+		exit := r.want[pid]
+		switch e, ok := r.take(pid); {
+		case !ok:
+		case exit == nil:
+			orphans = append(orphans, e)
+		default:
+			delete(r.want, pid)
+			awaited[exit] = e
 		}
 	}
-	tell := r.sort(ends)
 	r.mu.Unlock()
-	tell()
+	if len(orphans) > 0 {
+		r.orphan(orphans)
+	}
+	for exit, e := range awaited {
+		exit <- e
+	}
 }
 
 // take reaps one child that has ended. Before that, it identifies an orphan. r.mu is held.
@@ -124,29 +135,6 @@ func (r *reaper) take(pid int) (e end, ok bool) {
 		e.rss = gpu.Bytes(used.Maxrss) * gpu.KiB
 	}
 	return e, err == nil && got > 0
-}
-
-// sort separates ends that a caller waits for from orphans. It returns a function that
-// delivers both, orphans first, to be called once r.mu is released. r.mu is held.
-func (r *reaper) sort(ends []end) (tell func()) {
-	var orphans []end
-	awaited := map[chan end]end{}
-	for _, e := range ends {
-		if exit := r.want[e.PID]; exit != nil {
-			delete(r.want, e.PID)
-			awaited[exit] = e
-		} else {
-			orphans = append(orphans, e)
-		}
-	}
-	return func() {
-		if len(orphans) > 0 {
-			r.orphan(orphans)
-		}
-		for exit, e := range awaited {
-			exit <- e
-		}
-	}
 }
 
 // orphans lists the children that were not started here. That is cheap if the kernel

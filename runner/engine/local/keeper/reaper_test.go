@@ -3,26 +3,39 @@ package keeper
 import (
 	"testing"
 	"time"
-
-	"gpurun/runner/engine/procs"
 )
 
 // A caller that waits for a child gets its end. All other children are orphans.
 func TestReaperSeparatesOrphans(t *testing.T) {
-	const pid = 1 << 30 // no process has it
-	var orphans []end
-	r := newReaper(func(ends []end) { orphans = append(orphans, ends...) })
-	exit := make(chan end, 1)
-	r.want[pid] = exit
-	if !r.ours(pid) || r.ours(pid+1) {
+	orphans := map[int]end{}
+	r := newReaper(func(ends []end) {
+		for _, e := range ends {
+			orphans[e.PID] = e
+		}
+	})
+	p, _ := command(t, "exit 3")
+	own, exit, err := r.start(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ = command(t, "exit 4")
+	other, err := p.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.ours(own.PID) || r.ours(other.PID) {
 		t.Error("ours is wrong about a child that was started here, or one that was not")
 	}
-	r.sort([]end{{ID: procs.ID{PID: pid}, status: 3 << 8}, {ID: procs.ID{PID: pid + 1}}})()
-	if e := <-exit; e.status.ExitStatus() != 3 {
+	for deadline := time.Now().Add(time.Minute); len(exit) == 0 || orphans[other.PID].PID == 0; time.Sleep(time.Millisecond) {
+		if r.reap(); time.Now().After(deadline) {
+			t.Fatal("after a minute, a child that has ended is not reaped")
+		}
+	}
+	if e := <-exit; e.status.ExitStatus() != 3 || r.ours(own.PID) {
 		t.Errorf("got end %v, want exit status 3", e)
 	}
-	if len(orphans) != 1 || orphans[0].PID != pid+1 {
-		t.Errorf("got orphans %v, want only %d", orphans, pid+1)
+	if e := orphans[other.PID]; e.status.ExitStatus() != 4 || e.ID != other || e.session != other.PID || orphans[own.PID].PID != 0 {
+		t.Errorf("got orphans %v, want only %d, with exit status 4", orphans, other.PID)
 	}
 }
 

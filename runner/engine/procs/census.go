@@ -11,8 +11,7 @@ type Census struct {
 	mu    sync.Mutex
 	at    time.Time
 	table Table
-	uniID map[int]string
-	known map[ID]string // uni_ids in environments that have been read
+	uniID map[ID]string // of each process in the table
 }
 
 // Tree lists the living processes of an attempt, from a reading no older than since:
@@ -25,7 +24,7 @@ func (c *Census) Tree(uniID string, roots []ID, since time.Time) []ID {
 	}
 	set := map[int]bool{}
 	for pid, p := range c.table {
-		if c.uniID[pid] == uniID {
+		if c.uniID[p.ID] == uniID {
 			set[pid] = true
 		}
 		for _, r := range roots {
@@ -58,17 +57,16 @@ func (c *Census) reused(id ID) bool {
 
 func (c *Census) read() {
 	c.at = time.Now()
-	c.table, c.uniID = Table{}, map[int]string{}
-	known := map[ID]string{}
+	c.table = Table{}
+	uniIDs := map[ID]string{}
 	each(func(p Proc) {
 		// An environment changes when a process executes a program, but a uni_id that
 		// was once in it still shows where the process came from.
-		id, ok := c.known[p.ID]
-		if !ok || id == "" {
+		id := c.uniID[p.ID]
+		if id == "" {
 			id = UniID(p.PID) // now, since it may be gone before all are read
 		}
-		c.table[p.PID] = p
-		known[p.ID], c.uniID[p.PID] = id, id
+		c.table[p.PID], uniIDs[p.ID] = p, id
 	})
-	c.known = known
+	c.uniID = uniIDs
 }

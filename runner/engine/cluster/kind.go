@@ -60,12 +60,9 @@ func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
 	if fi, err := os.Stat(filepath.Join(p.Submit, launchesFile)); err == nil {
 		at = fi.ModTime() // when it was submitted
 	}
-	o := wire.OriginOf(l)
-	start := state.Fact{
-		Kind: state.KindStart, Time: at.UTC(), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt, Log: o.Log, Needs: o.Needs, Engine: p.Engine,
-	}
-	run := state.Fact{Kind: state.KindRun, Host: o.Host, PIDNS: o.PIDNS}
-	return state.Trace{Began: true, Start: start, Run: run}, nil
+	t := wire.OriginOf(l).Trace(uniID, at)
+	t.Start.Engine = p.Engine
+	return t, nil
 }
 
 // Looker returns a function that reads an attempt's state from its folder.

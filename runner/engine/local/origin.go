@@ -21,13 +21,9 @@ func (Kind) Trace(dir, uniID string) (state.Trace, error) {
 	case rec.Of == nil || rec.Of.Key == "":
 		return state.Trace{Began: true}, unknown(rec, dir)
 	}
-	o := rec.Of
-	start := state.Fact{
-		Kind: state.KindStart, Time: rec.Started.UTC(), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt,
-		GPUs: o.GPUs, GPUUUIDs: o.UUIDs, Memory: o.Memory, Log: o.Log, Needs: o.Needs,
-	}
-	run := state.Fact{Kind: state.KindRun, Host: o.Host, BootID: rec.BootID, PIDNS: o.PIDNS}
-	return state.Trace{Began: true, Start: start, Run: run}, nil
+	t := rec.Of.Trace(uniID, rec.Started)
+	t.Run.BootID = rec.BootID
+	return t, nil
 }
 
 // unknown returns an error while a process of the attempt is alive, because neither the ledger nor

@@ -184,6 +184,15 @@ func OriginOf(l *engine.Launch) *Origin {
 	}
 }
 
+// Trace returns the start of an attempt that began at a time, for a ledger that lost it.
+func (o *Origin) Trace(uniID string, at time.Time) state.Trace {
+	start := state.Fact{
+		Kind: state.KindStart, Time: at.UTC(), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt,
+		GPUs: o.GPUs, GPUUUIDs: o.UUIDs, Memory: o.Memory, Log: o.Log, Needs: o.Needs,
+	}
+	return state.Trace{Began: true, Start: start, Run: state.Fact{Kind: state.KindRun, Host: o.Host, PIDNS: o.PIDNS}}
+}
+
 // shorter shortens an origin that does not fit into its record: first it drops the log, then the
 // end of a long name, and finally the devices.
 func (o *Origin) shorter(i int) *Origin {

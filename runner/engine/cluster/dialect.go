@@ -97,8 +97,11 @@ type Query[T any] struct {
 	Read func(stdout string) (T, error)
 }
 
-// Run runs the command.
+// Run runs the command, if there is one.
 func (q Query[T]) Run() (answer T, err error) {
+	if len(q.Args) == 0 {
+		return answer, nil
+	}
 	out, _, err := q.run()
 	if err != nil {
 		return answer, err

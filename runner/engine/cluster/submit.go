@@ -232,7 +232,7 @@ func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 // call runs the submit command. Its output goes straight to the answer file, and it inherits a
 // lock that shows whether it is still running, so a later run can learn the result.
 func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
-	if why := exceeds(c.dialect, args); why != "" {
+	if why, _ := c.dialect.Limits(args).Run(); why != "" { // unknown after an error
 		return Never, why
 	}
 	command := c.dialect.Submit(a, args)

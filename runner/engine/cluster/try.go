@@ -24,7 +24,7 @@ func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
 
 // Try asks the cluster when the job would begin, or why it refuses the job.
 func (t Trial) Try(w Dialect) (begins string, refused Refusal, err error) {
-	if why := exceeds(w, t.Args); why != "" {
+	if why, _ := w.Limits(t.Args).Run(); why != "" {
 		return "", Never, errors.New(why)
 	}
 	try := w.Try(t.Args)
@@ -38,14 +38,4 @@ func (t Trial) Try(w Dialect) (begins string, refused Refusal, err error) {
 	}
 	begins, err = try.Read(out + notes)
 	return begins, 0, err
-}
-
-// exceeds returns why a submission would be accepted but wait forever, or "".
-func exceeds(d Dialect, args []string) string {
-	limits := d.Limits(args)
-	if len(limits.Args) == 0 {
-		return ""
-	}
-	why, _ := limits.Run() // after an error, this is unknown
-	return why
 }

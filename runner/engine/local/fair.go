@@ -37,12 +37,7 @@ func (l *Local) Wish(w gpu.Wish) {
 }
 
 // Wishes returns the wishes of other runs, as of the latest Others.
-func (l *Local) Wishes() []gpu.Wish {
-	if len(l.Claims) == 0 {
-		return nil
-	}
-	return l.holder().Wishes()
-}
+func (l *Local) Wishes() []gpu.Wish { return l.holder().Wishes() }
 
 // listen reports changes in the claims and wishes of other runs.
 func (l *Local) listen() {

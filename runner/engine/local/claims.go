@@ -280,9 +280,6 @@ type ownAttempts struct {
 func (m *ownAttempts) add(uniID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ids == nil {
-		m.ids = map[string]bool{}
-	}
 	m.ids[uniID] = true
 }
 

@@ -124,6 +124,7 @@ func newLocal(c engine.Config) *Local {
 		holdings: holdings{
 			claims: map[string]chan *wire.Message{}, homes: map[string]*remote{}, overs: map[string]*remote{},
 			ended: make(chan struct{}, 1), stands: map[string]engine.Attempt{}, offeredTo: map[string]bool{},
+			mine: ownAttempts{ids: map[string]bool{}},
 		},
 	}
 	l.holder = sync.OnceValue(func() *claim.Holder { return claim.NewHolder(l.Claims) })

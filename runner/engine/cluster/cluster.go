@@ -153,7 +153,10 @@ func open(dialect Dialect, c engine.Config) (*Cluster, error) {
 	if cl.binary, err = install(c.Dir, c.Options["gpurun"]); err != nil {
 		return nil, err
 	}
-	cl.loadSubmissions()
+	entries, _ := os.ReadDir(filepath.Join(c.Dir, submitsDir))
+	for _, e := range entries { // submissions of earlier runs, whose tasks may still be listed
+		cl.submissionOf(filepath.Join(c.Dir, submitsDir, e.Name()))
+	}
 	cl.start(func() { cl.out.Pump(cl.events, cl.quit) })
 	cl.start(cl.run)
 	return cl, nil
@@ -335,14 +338,6 @@ func (e *entry) assign(s *submit, n int) {
 	}
 	e.submit, e.n, s.ours[n] = s, n, e
 	s.open++
-}
-
-// loadSubmissions reads the submissions of earlier runs, whose tasks may still be listed.
-func (c *Cluster) loadSubmissions() {
-	entries, _ := os.ReadDir(filepath.Join(c.Dir, submitsDir))
-	for _, e := range entries {
-		c.submissionOf(filepath.Join(c.Dir, submitsDir, e.Name()))
-	}
 }
 
 // submissionOf returns the submission in a folder, loading it if necessary.

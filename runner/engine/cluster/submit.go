@@ -281,16 +281,12 @@ func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
 
 // script returns the script that every task runs.
 func (c *Cluster) script(s *submit) string {
-	return fmt.Sprintf("#!/bin/sh\n[ -d %s ] || exit %d\n[ -x %s ] || exit %d\nexec %s __task %s %s\n",
-		quoted(s.dir), exitNoState, quoted(c.binary), exitNoBinary, quoted(c.binary), quoted(s.dir), c.variable())
-}
-
-// variable returns the argument of __task for Traits.Granted.
-func (c *Cluster) variable() string {
-	if v := c.dialect.Traits(c.Options).Granted; v != "" {
-		return quoted(v)
+	variable := c.dialect.Traits(c.Options).Granted
+	if variable != "" {
+		variable = quoted(variable)
 	}
-	return ""
+	return fmt.Sprintf("#!/bin/sh\n[ -d %s ] || exit %d\n[ -x %s ] || exit %d\nexec %s __task %s %s\n",
+		quoted(s.dir), exitNoState, quoted(c.binary), exitNoBinary, quoted(c.binary), quoted(s.dir), variable)
 }
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

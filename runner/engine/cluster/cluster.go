@@ -355,11 +355,7 @@ func (c *Cluster) submissionOf(dir string) *submit {
 
 // sorted returns the live entries in the order of their starts.
 func (c *Cluster) sorted() []*entry {
-	all := make([]*entry, 0, len(c.live))
-	for _, id := range slices.Sorted(maps.Keys(c.live)) {
-		all = append(all, c.live[id])
-	}
-	return all
+	return slices.SortedFunc(maps.Values(c.live), func(a, b *entry) int { return cmp.Compare(a.UniID, b.UniID) })
 }
 
 // end reports an attempt's end and forgets the attempt.

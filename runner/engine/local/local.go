@@ -9,6 +9,8 @@ package local
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -164,10 +166,7 @@ func (l *Local) remotes() []*remote {
 	if l.own != nil {
 		rs = append(rs, l.own)
 	}
-	for r := range l.others {
-		rs = append(rs, r)
-	}
-	return rs
+	return slices.AppendSeq(rs, maps.Keys(l.others))
 }
 
 func (l *Local) emit(ev engine.Event) { l.out.Put(ev) }
@@ -352,10 +351,6 @@ func (l *Local) end(e *entry, unreported *engine.Running, ended *state.End) {
 	if len(ended.Stuck) == 0 {
 		l.unclaim(e)
 	}
-	for id, uniID := range l.pids {
-		if uniID == e.UniID {
-			delete(l.pids, id)
-		}
-	}
+	maps.DeleteFunc(l.pids, func(_ procs.ID, uniID string) bool { return uniID == e.UniID })
 	l.emit(engine.Event{UniID: e.UniID, Running: unreported, Ended: ended})
 }

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"slices"
+
 	"gpurun/gpu"
 	"gpurun/runner/engine/procs"
 )
@@ -10,16 +12,10 @@ import (
 // processes do not descend from its holder, the uni_id in a process's environment decides, if it
 // can be read. Otherwise Taken stays 0, so all of the claim still counts as promised.
 func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
-	holders := map[int]bool{}
-	for _, c := range claims {
-		if c.PID > 0 {
-			holders[c.PID] = true
-		}
-	}
-	if len(holders) == 0 {
+	if len(claims) == 0 {
 		return
 	}
-	isHolder := func(pid int) bool { return holders[pid] }
+	isHolder := func(pid int) bool { return slices.ContainsFunc(claims, func(c gpu.Claim) bool { return c.PID == pid }) }
 	for i := range readings {
 		r := &readings[i]
 		for _, p := range r.Processes {

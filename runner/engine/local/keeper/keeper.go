@@ -14,11 +14,13 @@ package keeper
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -318,11 +320,7 @@ func (k *keeper) orphaned(ends []end) {
 func (k *keeper) liveAttempts() []*attempt {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := make([]*attempt, 0, len(k.attempts))
-	for _, a := range k.attempts {
-		all = append(all, a)
-	}
-	return all
+	return slices.Collect(maps.Values(k.attempts))
 }
 
 // hasRunner reports whether a runner is listening.

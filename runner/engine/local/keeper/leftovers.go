@@ -211,12 +211,7 @@ func (a *attempt) anyOnGPU() bool {
 
 // endedAfterCommands reports whether an orphan ended after the commands. a.mu is held.
 func (a *attempt) endedAfterCommands(id procs.ID) bool {
-	for _, e := range a.leftovers.ended {
-		if e.ID == id && e.round >= a.last {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.leftovers.ended, func(e end) bool { return e.ID == id && e.round >= a.last })
 }
 
 // takeLeftoverStatus makes the exit status of the background processes the attempt's own. Those

@@ -52,12 +52,8 @@ func (a *attempt) signalSave(catching []procs.ID, sig unix.Signal) {
 }
 
 // catching lists the attempt's processes that catch a signal.
-func (a *attempt) catching(sig unix.Signal) (ids []procs.ID) {
-	for _, id := range a.k.members(a) {
-		if procs.Catches(id.PID, sig) {
-			ids = append(ids, id)
-		}
-	}
+func (a *attempt) catching(sig unix.Signal) []procs.ID {
+	ids := slices.DeleteFunc(a.k.members(a), func(id procs.ID) bool { return !procs.Catches(id.PID, sig) })
 	return slices.DeleteFunc(slices.Clone(ids), func(id procs.ID) bool { return justForked(id, ids) })
 }
 

@@ -107,14 +107,9 @@ func (f *forest) onlyCandidate(id procs.ID, live []*attempt) string {
 func (f *forest) formerOwner(k *keeper, e end) *attempt {
 	live := k.liveAttempts()
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	uniID := cmp.Or(f.known(e.ID, e.session), f.onlyCandidate(e.ID, live))
-	for _, a := range live {
-		if a.UniID == uniID {
-			return a
-		}
-	}
-	return nil
+	f.mu.Unlock()
+	return k.find(uniID)
 }
 
 // left lists the remaining processes of an attempt whose own process has ended. Usually the keeper

@@ -8,7 +8,6 @@
 package local
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -50,14 +49,10 @@ func (l *Local) begin() error {
 	if err := l.findKeepers(); err != nil {
 		return err
 	}
-	own, err := l.startKeeper()
-	if err != nil {
-		return fmt.Errorf("cannot start the keeper: %w", err)
-	}
 	l.mu.Lock()
-	l.own = own
-	l.mu.Unlock()
-	return nil
+	defer l.mu.Unlock()
+	_, err := l.keeper()
+	return err
 }
 
 // Local is the runner's side of the engine.

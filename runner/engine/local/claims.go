@@ -93,7 +93,7 @@ func (l *Local) answered(m *wire.Message) {
 func (l *Local) keeper() (*remote, error) {
 	if l.own == nil {
 		if l.failedStarts >= failedStartsMost {
-			return nil, &engine.BrokenError{Err: fmt.Errorf("%w: %s", errFailedToStart, l.lastLogLine())}
+			return nil, &engine.BrokenError{Err: errors.New("the keeper exits right after it starts: " + l.lastLogLine())}
 		}
 		own, err := l.startKeeper()
 		if err != nil {

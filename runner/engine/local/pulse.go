@@ -2,7 +2,6 @@ package local
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -79,9 +78,6 @@ func (r *remote) silence() string {
 
 // failedStartsMost is how many keepers in a row may end before sending anything.
 const failedStartsMost = 3
-
-// errFailedToStart reports why no further keeper is started.
-var errFailedToStart = errors.New("the keeper exits right after it starts")
 
 // countFailedStart records whether a keeper that is gone ever sent anything. l.mu is held.
 func (l *Local) countFailedStart(r *remote) {

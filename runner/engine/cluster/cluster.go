@@ -138,7 +138,8 @@ func open(dialect Dialect, c engine.Config) (*Cluster, error) {
 		Config: c, dialect: dialect, file: strings.TrimSuffix(filepath.Base(c.Dir), ".yaml"), every: PollInterval(c.Options), most: arrayMost, largest: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: engine.NewMailbox[func()](), out: engine.NewMailbox[engine.Event](),
-		live: map[string]*entry{}, cancels: cancellations{all: map[cancellation]bool{}}, submits: map[string]*submit{}, strayTasks: map[cancellation]time.Time{}, small: map[string]gpu.Bytes{}, steering: steering{limits: limits{gpus: -1}},
+		live: map[string]*entry{}, submits: map[string]*submit{}, strayTasks: map[cancellation]time.Time{},
+		cancels: cancellations{all: map[cancellation]bool{}}, steering: steering{limits: limits{gpus: -1}}, small: map[string]gpu.Bytes{},
 		refused: map[string]backoff{}, displaced: map[string]backoff{},
 	}
 	cl.quota.most, _ = strconv.Atoi(c.Options["max_gpus_total"])

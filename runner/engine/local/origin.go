@@ -31,7 +31,8 @@ func (Kind) Trace(dir, uniID string) (state.Trace, error) {
 func unknown(rec *wire.Record, dir string) error {
 	for _, p := range slices.Concat(rec.Roots, procs.Named(rec.UniID)) {
 		if procs.Alive(p) {
-			return fmt.Errorf("process %d runs a job whose start is not in the ledger (%s): wait for the process to end, or kill it", p.PID, dir)
+			return fmt.Errorf("process %d runs a job whose start is not in the ledger (%s): "+
+				"wait for the process to end, or kill it", p.PID, dir)
 		}
 	}
 	return nil

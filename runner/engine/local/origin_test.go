@@ -54,7 +54,8 @@ func TestUnknownRecordGivesNoStart(t *testing.T) {
 		t.Fatal("this process is not listed")
 	}
 	putRecord(t, dir, &wire.Record{State: wire.StateOpen, UniID: "u", Begun: 1, Roots: []procs.ID{self.ID}})
-	if _, err := (Kind{}).Trace(dir, "u"); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("process %d runs ", os.Getpid())) {
+	want := fmt.Sprintf("process %d runs ", os.Getpid())
+	if _, err := (Kind{}).Trace(dir, "u"); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want an error with this process", err)
 	}
 }

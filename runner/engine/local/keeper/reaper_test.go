@@ -34,7 +34,8 @@ func TestReaperSeparatesOrphans(t *testing.T) {
 	if e := <-exit; e.status.ExitStatus() != 3 || r.ours(own.PID) {
 		t.Errorf("got end %v, want exit status 3", e)
 	}
-	if e := orphans[other.PID]; e.status.ExitStatus() != 4 || e.ID != other || e.session != other.PID || orphans[own.PID].PID != 0 {
+	e := orphans[other.PID]
+	if e.status.ExitStatus() != 4 || e.ID != other || e.session != other.PID || orphans[own.PID].PID != 0 {
 		t.Errorf("got orphans %v, want only %d, with exit status 4", orphans, other.PID)
 	}
 }

@@ -66,7 +66,7 @@ type Cluster struct {
 // is recorded, and none of its processes is alive on this host.
 type Found struct {
 	Ended  *state.End // its recorded end, if it is over
-	PID    int        // a live process of its tree, the first if possible; its keeper if only the end's record is missing; or 0
+	PID    int        // a live process of its tree, the first if possible; its last process if only the keeper's record of its end is missing; or 0
 	Keeper int        // pid of the keeper it runs under; 0 if that is gone
 	Began  bool       // one of its commands began
 	Host   string     // where it runs, if known and not this host

@@ -24,7 +24,7 @@ func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
 
 // Try asks the cluster when the job would begin, or why it refuses the job.
 func (t Trial) Try(w Dialect) (begins string, refused Refusal, err error) {
-	if why, _ := w.Limits(t.Args).Run(); why != "" {
+	if why, _ := w.Limits(t.Args).Run(); why != "" { // after an error, this is unknown
 		return "", Never, errors.New(why)
 	}
 	try := w.Try(t.Args)

@@ -74,18 +74,31 @@ func writes(keeper int, journal string) (yes bool, original string) {
 	return false, original
 }
 
-// writers caches which keeper writes a journal.
-type writers map[string]int
+// writers caches which keepers write a journal.
+type writers map[string][]procs.ID
 
-// of returns the pid of the keeper that has a journal open, or 0.
-func (w writers) of(journal string) int {
+// of returns the pid of the keeper that has had a journal open since before the boottime began, or 0.
+// If that of an attempt was killed, a later one may write the same journal.
+func (w writers) of(journal string, began time.Duration) int {
 	if _, known := w[journal]; !known {
-		w[journal] = findKeeper(func(pid int, _ string) bool {
-			yes, _ := writes(pid, journal)
-			return yes
-		})
+		w[journal] = nil
+		for pid, p := range procs.Read() {
+			uid, ok := host.Owner(pid)
+			if !ok || uid != os.Geteuid() {
+				continue
+			}
+			// The command line comes last, since reading that of a process that hangs in the kernel blocks.
+			if yes, _ := writes(pid, journal); yes && isKeeper(pid) {
+				w[journal] = append(w[journal], p.ID)
+			}
+		}
 	}
-	return w[journal]
+	for _, k := range w[journal] {
+		if k.Began() <= began {
+			return k.PID
+		}
+	}
+	return 0
 }
 
 // keeperLinger is how long a keeper may take to exit once it has nothing left to do.

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -63,8 +64,9 @@ func (l *looker) look(dir, uniID string) engine.Found {
 			return engine.Found{Ended: &rec.End, Began: !rec.Void}
 		}
 		if f.Began { // its keeper may still have to record its end
-			f.PID = l.writers.of(rec.Slot.Journal)
-			f.Keeper = f.PID
+			if f.Keeper = l.writers.of(rec.Slot.Journal, rec.Boot); f.Keeper != 0 {
+				f.PID = cmp.Or(rec.Roots[len(rec.Roots)-1].PID, f.Keeper)
+			}
 		}
 		return f
 	}

@@ -130,7 +130,7 @@ func (l *Local) reach(e *entry) *remote {
 	if err != nil {
 		return nil
 	}
-	socket, ok := socketOf(l.writers.of(rec.Slot.Journal))
+	socket, ok := socketOf(l.writers.of(rec.Slot.Journal, rec.Boot))
 	if !ok || filepath.Dir(socket) == l.Dir {
 		return nil
 	}

@@ -23,6 +23,9 @@ type ID struct {
 	Start uint64 // in clock ticks after boot
 }
 
+// Began returns when the process started, in CLOCK_BOOTTIME, rounded down to 10 ms.
+func (id ID) Began() time.Duration { return time.Duration(id.Start) * tick }
+
 // Compare orders processes by age, the oldest first.
 func (id ID) Compare(other ID) int {
 	return cmp.Or(cmp.Compare(id.Start, other.Start), cmp.Compare(id.PID, other.PID))

@@ -34,7 +34,7 @@ func openLog(path string) (int, error) {
 	return fd, nil
 }
 
-// outputs are an attempt's descriptors, perhaps the same ones.
+// outputs are an attempt's descriptors. out and err may be the same.
 type outputs struct {
 	out, err int
 }

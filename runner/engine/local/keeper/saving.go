@@ -61,7 +61,7 @@ func (a *attempt) catching(sig unix.Signal) []procs.ID {
 // executed its own program yet. It still has its parent's signal handlers but will lose them: the
 // signal would kill a shell's next command.
 func justForked(id procs.ID, of []procs.ID) bool {
-	age := host.Boottime() - time.Duration(id.Start)*10*time.Millisecond // in clock ticks
+	age := host.Boottime() - id.Began()
 	p, ok := procs.One(id.PID)
 	if !ok || age > forkedFor || !slices.ContainsFunc(of, func(o procs.ID) bool { return o.PID == p.Parent }) {
 		return false

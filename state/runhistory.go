@@ -138,6 +138,9 @@ func (a *RunHistory) Clone() RunHistory {
 	return c
 }
 
+// IsOpen reports whether an attempt has started and no end of it was added.
+func (a *RunHistory) IsOpen(uniID string) bool { return a.open[uniID] != nil }
+
 // Close adds the attempts that are still open, in the order of their starts. It sorts the others by
 // their ends, because ledgers were added one after another.
 func (a *RunHistory) Close() {

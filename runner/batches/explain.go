@@ -23,8 +23,8 @@ type explanation struct {
 // Explain collects the state of a batch's jobs, the outcome of their attempts, and what the next
 // run would do.
 func (ref *Ref) Explain() *explanation {
-	doc := ref.Status()
-	return explained(doc, ref.RunLog(), ref.verdicts())
+	doc, verdicts := ref.Status(), ref.verdicts()
+	return explained(doc, ref.RunLog(), verdicts)
 }
 
 // explained combines the data about a batch's jobs. It adds what the next run would do to doc;

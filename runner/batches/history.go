@@ -45,8 +45,10 @@ func (l *readLog) read(ref *Ref, after openAttempts) *runLog {
 		})
 	}
 	p := &runLog{ref: ref, RunHistory: l.runs.Clone(), after: after, Secrets: l.secrets}
-	for _, end := range after.ended {
-		p.Add(end.ledger, 0, end.Fact)
+	for uniID, end := range after.ended {
+		if p.IsOpen(uniID) { // a run may have recorded it since
+			p.Add(end.ledger, 0, end.Fact)
+		}
 	}
 	p.Close()
 	return p

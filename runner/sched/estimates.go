@@ -59,7 +59,7 @@ func (c *Core) longestFirst() func(x, y int32) int {
 	usual := cmp.Or(c.usage.usual(), Unknown)
 	takes := make([]time.Duration, len(c.jobs))
 	for id, j := range c.each {
-		if takes[id] = usual; j.phase.open() {
+		if takes[id] = usual; j.phase != unselected {
 			median, _ := c.seedGroup(id).Took()
 			takes[id] = cmp.Or(median, usual)
 		}

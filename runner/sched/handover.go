@@ -40,7 +40,7 @@ type handOver struct {
 	pause time.Duration
 	turn  gpu.Turn      // the run that gets it next
 	until time.Duration // when its offer to another run expires; 0 if it is not offered
-	dealt bool          // turn has been decided
+	dealt bool          // whose turn it is has been decided
 	gift  bool          // a job was resized for turn
 	given bool          // offered by another run; only a list shows that its processes are gone
 }
@@ -170,10 +170,12 @@ func (c *Core) passing() (ids []gpu.UUID) {
 	if c.waiter.id < 0 || !c.inHandOver("") {
 		return ids
 	}
-	id := c.waiter.id
-	for _, req := range c.failed { // the first is the waiter's
-		free, ours := c.pool.Candidates(c.now.Boot, req, c.unavailable(id))
-		id = -1
+	aside := c.unavailable(c.waiter.id)
+	for i, req := range c.failed { // the first is the waiter's
+		if i == 1 {
+			aside = c.unavailable(-1)
+		}
+		free, ours := c.pool.Candidates(c.now.Boot, req, aside)
 		free = append(free, slices.DeleteFunc(ours, func(id gpu.UUID) bool { return !c.inHandOver(id) })...)
 		if len(free) >= req.Min {
 			ids = append(ids, slices.DeleteFunc(free, func(id gpu.UUID) bool { return !c.inHandOver(id) })...)

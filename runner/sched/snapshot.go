@@ -126,7 +126,7 @@ func (c *Core) Jobs(now Now) []*schema.Job {
 		kind := alike{own.class, c.waiter.id >= 0 && c.ranks[c.waiter.id] < c.ranks[id]}
 		shared := own.phase == ready && id != c.waiter.id
 		switch {
-		case j.Wait != nil: // in the queue of a cluster
+		case j.Wait != nil: // queued or suspended by a cluster
 		case shared && known[kind] != nil:
 			j.Wait = known[kind]
 		default:

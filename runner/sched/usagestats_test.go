@@ -198,6 +198,33 @@ func TestLearnedMemoryHasBounds(t *testing.T) {
 	}
 }
 
+// A reload ranks a job that has started by its estimate, too, since it may have to start again.
+func TestReloadRanksStartedJobByItsEstimate(t *testing.T) {
+	w := learning(t, 32*gpu.GiB, 6, func(i int, s *jobspec.Spec) {
+		s.Template, s.Request.Share = 1, false
+		if i == 1 || i == 5 {
+			s.Template = 2
+		}
+	})
+	w.open()
+	w.send(Began{})
+	for i := range 4 { // j1 takes ten minutes, the others one
+		w.takes(gpu.GiB, []time.Duration{time.Minute, 10 * time.Minute, time.Minute, time.Minute}[i], Ended{})
+		w.wait(time.Second)
+	}
+	w.send(StopRequested{All: true, Kill: true})
+	w.takes(0, 0, Ended{End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyInterrupted}})
+	w.b.Settings.Order = jobspec.LongestFirst
+	w.open()
+	w.send(Began{})
+	if p := w.core.jobs[5].phase; p != preparing && p != running {
+		t.Fatalf("j5 is %v, want it to start first", p)
+	}
+	if w.core.rank(); w.core.ranks[5] > w.core.ranks[4] {
+		t.Error("j5 comes after j4, although it takes longer")
+	}
+}
+
 // The durations of ended jobs determine the estimate for the rest, and which jobs start first.
 func TestDurationsAreLearned(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 6, func(i int, s *jobspec.Spec) {

@@ -22,6 +22,16 @@ jobs:
 	p.sees("Ctrl-C again")
 	p.types("\x03")
 	p.exit()
+	p.uncolored(t)
+
+	p = startOnPTY(t, dir, "--no-color", "stop", "jobs.yaml") // refused before the command begins
+	p.sees("pass the job file with --file")
+	p.exit()
+	p.uncolored(t)
+}
+
+func (p *onPTY) uncolored(t *testing.T) {
+	t.Helper()
 	if m := regexp.MustCompile(`\x1b\[[0-9;]*m`).FindString(p.text()); m != "" {
 		t.Errorf("got a color despite --no-color: %q", m)
 	}

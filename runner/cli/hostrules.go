@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func printRules(w io.Writer, h *schema.HostRules) {
 		}
 	}
 	spell := func(seconds float64) string {
-		return source.FormatDuration(time.Duration(seconds * float64(time.Second)))
+		return source.FormatDuration(time.Duration(math.Round(seconds * float64(time.Second))))
 	}
 	limit, _, _ := strings.Cut(schema.Value(h.LimitedBy), " (")
 	add(h.Devices != nil, "devices", "%s", strings.Join(h.Devices, ","))

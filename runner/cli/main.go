@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -128,6 +129,7 @@ func (a *app) main(args []string) int {
 		}
 		return batches.ExitDone
 	}
+	a.global, a.StateDir = root.globalFlags, root.StateDir
 	if err != nil {
 		err = badArguments(err)
 	} else {
@@ -137,8 +139,8 @@ func (a *app) main(args []string) int {
 		a.json = a.json || slices.Contains(args, "--json")
 		return a.report(err)
 	}
-	a.global, a.StateDir = root.globalFlags, root.StateDir
 	a.settings, a.lines, a.json = given(ctx, "settings"), given(ctx, "lines"), a.json || wantsJSON(ctx)
+	maps.DeleteFunc(a.lines, func(_, value string) bool { return value == "" }) // as after an unset shell variable
 	if cmd := ctx.Selected(); cmd.Name != "run" && slices.ContainsFunc(cmd.Flags, func(f *kong.Flag) bool { return f.Name == "lines" }) {
 		a.command = "gpurun " + cmd.Name
 	}

@@ -81,11 +81,16 @@ func schemaOf[Out any]() *jsonschema.Schema {
 	return s
 }
 
-// loosen relaxes a schema so that later versions may add fields, and unknown maps may be null.
+// loosen relaxes a schema so that later versions may add fields, and unknown maps may be null. The
+// elements of a list are never null, although they may be pointers in Go.
 func loosen(s *jsonschema.Schema) {
-	switch {
-	case s == nil:
+	if s == nil {
 		return
+	}
+	if s.Items != nil && s.Items.Properties != nil {
+		s.Items.Type, s.Items.Types = "object", nil
+	}
+	switch {
 	case s.Properties != nil:
 		s.AdditionalProperties = nil
 	case s.Type == "object":

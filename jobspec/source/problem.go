@@ -138,7 +138,11 @@ func Nearest(word string, known []string) string {
 func Closest(word string, known []string, most func(known string) int) (best string) {
 	least := len(word) + 1
 	for _, k := range known {
-		if d := Distance(word, k); d <= most(k) && d < least {
+		limit := min(most(k), least-1)
+		if len(k) > len(word)+limit || len(word) > len(k)+limit {
+			continue // the lengths alone differ too much
+		}
+		if d := Distance(word, k); d <= limit {
 			best, least = k, d
 		}
 	}

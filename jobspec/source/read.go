@@ -44,7 +44,10 @@ func read(path string, open func(string) (*os.File, error)) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, Faultf("write the jobs to a file, so that the ledger can go next to it", "is not a regular file (%s)", info.Mode().Type())
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	var data []byte
+	if info.Size() <= maxFile {
+		data, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	}
 	if err != nil {
 		return nil, openError(err)
 	}

@@ -55,9 +55,13 @@ func (p *Pool) clock(now time.Duration) time.Time { return p.rules.Host.At.Add(n
 // closed returns why the host's hours let no job start on a device now, or "".
 func (p *Pool) closed(now time.Duration, d *device) string {
 	h := p.rules.Host
+	if len(h.Hours) == 0 {
+		return ""
+	}
 	var hours Hours
+	all := p.all()
 	for i := range h.Hours {
-		if matches(p.all(), h.Hours[i].Devices)[d.position] {
+		if matches(all, h.Hours[i].Devices)[d.position] {
 			hours = hours.or(h.Hours[i].Hours)
 		}
 	}

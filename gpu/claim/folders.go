@@ -104,6 +104,8 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 		}
 		return err
 	}
+	// A root with too many names to list in half the time is no reason to wait: the folders that are
+	// known, and those of users with a process, are looked up by name.
 	half, cancel := context.WithTimeout(ctx, ReadLimit/2) // the rest of the time is for reading them
 	defer cancel()
 	for err == nil && len(own) < maxFolders && half.Err() == nil {

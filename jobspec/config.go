@@ -23,7 +23,7 @@ func (p *proto) readConfig() {
 		return
 	}
 	if n.Kind == yaml.ScalarNode {
-		p.src.Problem(n.Line, n.Column, fmt.Sprintf("write config: {base: %s, set: {…}}, or for an experiment, replace run with algorithm", n.Value), "with run, config must be a mapping, not %s", source.Describe(n))
+		p.src.Problem(n.Line, n.Column, fmt.Sprintf("write config: {base: %s, set: {…}}, or, for an experiment, use the key algorithm instead of run", n.Value), "with run, config must be a mapping, not %s", source.Describe(n))
 		return
 	}
 	words := []string{"base", "set", "path"}

@@ -58,7 +58,7 @@ type Fact struct {
 	Attempt    int               `json:"attempt,omitempty"`
 	Params     map[string]string `json:"params,omitempty"`
 	Commands   []string          `json:"commands,omitempty"`
-	Traits     map[string]string `json:"traits,omitempty"` // what else the job does: config values, and hashes of env values, shell and work_dir
+	Traits     map[string]string `json:"traits,omitempty"` // what else determines what the job does: config values, and hashes of env values, shell and work_dir
 	GPUs       []int             `json:"gpus,omitempty"`
 	GPUUUIDs   []gpu.UUID        `json:"gpu_uuids,omitempty"`
 	Memory     gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU

@@ -37,7 +37,7 @@ var only = []struct{ key, engine, hint string }{
 	{"project", "sge", "Slurm has accounts: set account"},
 	{"pe", "sge", "remove it: Slurm uses the job's cpus directly"},
 	{"gpu_resource", "sge", "remove it, or name the type in models: {a100: \"gpu:a100\"}"},
-	{"memory_resource", "sge", "remove it: Slurm uses the job's memory directly"},
+	{"memory_resource", "sge", "remove it: Slurm uses the job's memory key directly"},
 }
 
 // modelKey is the prefix of the keys models.NAME, which map a GPU model to the cluster's name for

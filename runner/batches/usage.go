@@ -84,7 +84,7 @@ func slotsFor(g *state.GPUReadings) (n int, text string) {
 	for util, n = util/read, 4; n > 1 && (gpu.Bytes(n)*peak.Ample() > total || float64(n)*util > 90); {
 		n--
 	}
-	return n, fmt.Sprintf("%.0f%% busy, %s of %s used: `slots: %d`", util, peak.Round(), total.Round(), n)
+	return n, fmt.Sprintf("%.0f%% busy, %s of %s used: try `slots: %d`", util, peak.Round(), total.Round(), n)
 }
 
 // adviseMemory adds the gpu_memory that jobs of an entry should request, if they request far more

@@ -75,7 +75,7 @@ func (b *batchFlags) listed() ([]string, error) {
 	case b.List.Name == "":
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--lines - needs a batch name", Hint: "add --name NAME"}
 	case len(list)+len(b.Files)+len(b.JobFile) > 1:
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--lines - works only without other files", Hint: "remove the other files"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--lines - cannot be combined with other files", Hint: "remove the other files"}
 	case strings.Trim(b.List.Name, nameLetters) != "" || b.List.Name[0] == '.' || b.List.Name[0] == '-':
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + quoted(b.List.Name) + " is not a valid name", Hint: "use letters, digits and . _ -"}
 	case host.Exists(b.List.Name):

@@ -70,7 +70,7 @@ func (a *app) warnings(b *jobspec.Batch) {
 	list := mergeWarnings(b.Warnings)
 	for i, p := range list {
 		if i == maxWarnings {
-			a.Warn(state.Count(len(list)-i, "more warning") + ": gpurun check lists all")
+			a.Warn(state.Count(len(list)-i, "more warning") + ": gpurun check lists them all")
 			return
 		}
 		a.Warn(p.Place() + p.Message())

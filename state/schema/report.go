@@ -81,6 +81,6 @@ type GPUWait struct {
 type ReportCurve struct {
 	Job    string `json:"job"`
 	UniID  string `json:"uni_id"`
-	Pruned bool   `json:"pruned"` // it was stopped early, after the last step
+	Pruned bool   `json:"pruned"` // it was stopped early, after the last step in the curve
 	Curve
 }

@@ -107,8 +107,8 @@ func (a *app) pasted(ref *batches.Ref, job jobspec.Addition) string {
 }
 
 // append adds a job at the end of the job file, and returns its line and name. The caller holds the
-// lock on edits. If another program has changed the file meanwhile, append fails rather than overwrite
-// that change.
+// edit lock. If another program changes the file in the meantime, append fails rather than
+// overwriting that change.
 func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, name string, err error) {
 	info, err := os.Stat(ref.Real)
 	if err == nil {
@@ -160,8 +160,8 @@ func editable(path string) error {
 	return nil
 }
 
-// sameJobs returns the name of the last job. It returns an error unless the new text of a job file has
-// the old jobs and one more.
+// sameJobs returns an error unless the new text of a job file, in the file at path, has the old
+// jobs and one more that runs the command run. It returns the name of the new job.
 func (a *app) sameJobs(ref *batches.Ref, path, run string) (name string, err error) {
 	load := func(path string) (*jobspec.Batch, error) {
 		o := a.Options(nil)

@@ -53,8 +53,8 @@ func (c *checkCmd) Run(a *app) error {
 	return nil
 }
 
-// judgedLater lists what only a run checks, because the jobs may run on another machine; "" for
-// nothing.
+// judgedLater lists the resources that only a run checks, because the jobs may run on another
+// machine. It returns "" if the jobs request none of them.
 func judgedLater(b *jobspec.Batch) string {
 	var what []string
 	if session.WantsGPU(b, func(int) bool { return true }) {

@@ -54,8 +54,8 @@ func (c *chooseFlags) options(b *jobspec.Batch) (o sched.Options, err error) {
 	return o, nil
 }
 
-// selected returns which jobs are selected, and which of those were named; nil means all. A glob
-// that matches no job is an error.
+// selected returns which jobs are selected, and which of those were named rather than added as
+// needs of others. Both are nil if all jobs are selected. A glob that matches no job is an error.
 func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 	if len(c.Only)+len(c.Skip)+len(c.Tag) == 0 {
 		return nil, nil, nil

@@ -15,7 +15,7 @@ import (
 	"gpurun/state/host"
 )
 
-// clear removes this user's quarantines of some GPUs.
+// clear removes this user's quarantines of the GPUs in --clear.
 func (c *gpusCmd) clear(ctx context.Context, a *app, v *hostView) error {
 	_, warnings := v.claims.Others(ctx, nil)
 	a.Warn(warnings...)

@@ -24,7 +24,7 @@ func (completionCmd) Help() string {
 		"gpurun completion fish > ~/.config/fish/completions/gpurun.fish")
 }
 
-// scripts call gpurun __complete to get completions.
+// scripts holds the completion scripts, which call gpurun __complete.
 //
 //go:embed completion
 var scripts embed.FS
@@ -124,8 +124,9 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 	return nil
 }
 
-// offerValues offers the values of a flag, each after prefix ("--FLAG=" or ""). A flag for a glob gets
-// the jobs of file. Another flag without fixed values may take a file.
+// offerValues offers the values of a flag, each after prefix ("--FLAG=" or ""). For a flag that
+// takes a glob, it offers the names of the jobs in file. Any other flag without fixed values may
+// take the name of a file.
 func (a *app) offerValues(cmd *kong.Node, flag, prefix, file string, offer func(name, help string) bool) error {
 	var values []string
 	for _, f := range slices.Concat(cmd.AllFlags(true)...) {
@@ -146,7 +147,7 @@ func (a *app) offerValues(cmd *kong.Node, flag, prefix, file string, offer func(
 	return batches.Exit(map[bool]int{true: batches.ExitDone, false: batches.ExitFailed}[values == nil])
 }
 
-// maxNames is the most job names that completion offers.
+// maxNames is the maximum number of job names that completion offers.
 const maxNames = 1000
 
 // offerJobs offers the names of a batch's jobs, each after prefix.

@@ -51,13 +51,14 @@ type diagnosis struct {
 	there    cluster.Dialect // the cluster where jobs are to run; nil for this host
 }
 
-// A check is a check of doctor.
+// A check is one of the checks that doctor makes.
 type check struct {
 	code schema.CheckCode
 	find func(d *diagnosis) string // describes what works; "" omits the check
 }
 
-// The checks in order: those of the place where jobs run, and then those of this host.
+// The checks that doctor makes: first localChecks or clusterChecks, depending on where jobs would
+// run, and then hostChecks.
 var (
 	localChecks = []check{
 		{schema.CheckDriver, (*diagnosis).driver},
@@ -182,7 +183,7 @@ func (d *diagnosis) gpus() string {
 	return state.Count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
 }
 
-// claims makes a test claim in the folder that a run would use, and reads the claims of others.
+// claims makes a test claim in the folder that a run would use, and reads the claims of other runs.
 func (d *diagnosis) claims() string {
 	roots := claim.Roots("")
 	h := claim.Open(roots)
@@ -227,7 +228,7 @@ func (d *diagnosis) logout() string {
 	return "runs and their jobs continue after you log out"
 }
 
-// Free space below which a disk is nearly full.
+// A disk with less free space (bytes) or fewer free files (inodes) is nearly full.
 const (
 	leastFree  = 200 * gpu.MiB
 	leastFiles = 1000

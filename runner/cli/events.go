@@ -47,12 +47,12 @@ func (c *eventsCmd) Run(a *app) error {
 	})
 }
 
-// A stream prints new facts in a ledger.
+// A stream prints the facts in a ledger as they are added.
 type stream struct {
 	out    io.Writer
 	ledger *disk.Follower
 	file   string // the job file
-	after  int64  // facts up to this one are skipped
+	after  int64  // number of the last fact to skip
 
 	secrets []string // secrets known so far
 	hide    func(string) string
@@ -80,8 +80,8 @@ func (s *stream) print() (err error) {
 	return err
 }
 
-// streamEvents prints the facts that this run adds to its ledgers until rest is called, which
-// prints the remaining ones.
+// streamEvents prints the facts that this run adds to its ledgers. Calling rest prints the
+// remaining ones and ends the stream.
 func (s *shownRun) streamEvents(r *session.Run) (rest func()) {
 	if s.stream == nil {
 		return func() {}

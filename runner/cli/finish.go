@@ -68,8 +68,8 @@ func ledgerFailure(res schema.Result, code int) *batches.Failure {
 // summaryWidth is the line width of summary.txt.
 const summaryWidth = 80
 
-// keepSummary saves the summary for status, and for users whose terminal is gone. A full disk does
-// not fail the run. failed is the run's own failure, or nil.
+// keepSummary saves the summary for gpurun status, and for users whose terminal is gone. A full
+// disk does not fail the run. failed is the run's own failure, or nil.
 func keepSummary(r *session.Run, s terminal.Summary, code int, failed *batches.Failure) {
 	lines := s.Lines(summaryWidth)
 	if failed != nil {
@@ -83,7 +83,7 @@ func keepSummary(r *session.Run, s terminal.Summary, code int, failed *batches.F
 	}
 }
 
-// keptFlags are the flags of a list of commands that the state stores along with the list.
+// keptFlags are the flags for a list of commands. The state stores them along with the list.
 var keptFlags = []string{"--lines", "--name", "-g", "--gpus", "-m", "--gpu-memory", "--timeout", "--retry", "--setup"}
 
 // restCommand returns the command that runs the remaining jobs, with flag added unless it is "". It

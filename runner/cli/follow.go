@@ -27,15 +27,15 @@ type follower struct {
 	only   string // the given job file, symlinks resolved; "" for any file of the batch
 	out    io.Writer
 	job    string
-	l      jobLog      // the attempt whose log is shown; no uni_id before the first
+	l      jobLog      // the attempt whose log is shown; its uniID is "" before the first
 	leader procs.ID    // the attempt's process; the zero ID if unknown
 	file   *os.File    // the attempt's log; nil before the first
 	waited state.Phase // state for which a message was last printed
 	phase  state.Phase // the job's phase in the run's last answer; "" if unknown
 }
 
-// follow prints the log of the selected job until the job ends or Ctrl-C, which does not stop the
-// job. none is the error to return if no log matches yet.
+// follow prints the log of the selected job until the job ends or the user presses Ctrl-C, which
+// does not stop the job. none is the error to return if no log matches yet.
 func (c *logCmd) follow(a *app, ref *batches.Ref, logs []jobLog, none error) error {
 	f := &follower{app: a, ref: ref, only: c.only(ref)}
 	if len(logs) > 1 && !slices.ContainsFunc(logs, func(l jobLog) bool { return l.job != logs[0].job }) {
@@ -99,7 +99,7 @@ func (f *follower) run() error {
 	})
 }
 
-// poll calls f repeatedly until it is over or fails, or a signal arrives.
+// poll calls f repeatedly until f returns true or an error, or a signal arrives.
 func (a *app) poll(every time.Duration, f func() (over bool, err error)) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()
@@ -242,8 +242,8 @@ func (f *follower) switchTo(l jobLog) error {
 	return nil
 }
 
-// printRest prints the output since the last read. Attempts that both started and ended since then are
-// found in the ledger.
+// printRest prints the output since the last read. It looks in the ledger for attempts that both
+// started and ended since then.
 func (f *follower) printRest() error {
 	if err := f.switchTo(f.newest()); err != nil {
 		return err

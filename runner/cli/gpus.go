@@ -62,7 +62,7 @@ func (n *needFlags) request(c countFlag) gpu.Request {
 	return r
 }
 
-// inherit replaces flags that were not given by the user's own settings.
+// inherit takes the values of missing flags from the user's own settings.
 func (n *needFlags) inherit(s *jobspec.Settings) {
 	n.GPUIDs, n.Others = cmp.Or(n.GPUIDs, strings.Join(s.GPUIDs, ",")), cmp.Or(n.Others, string(s.Others))
 }
@@ -242,7 +242,7 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, v *hostView, look func() (s
 		}
 		c.print(&b, size, &t, jobs)
 		err = screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"))
-		return err != nil, nil // the reader has closed the output
+		return err != nil, nil // an error means that the reader has closed the output
 	})
 }
 

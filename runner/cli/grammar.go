@@ -126,7 +126,8 @@ type simFlag struct {
 	SimHere bool `group:"gpus" env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with real GPUs, which jobs might use."`
 }
 
-// source returns the source of the GPUs. here allows jobs on simulated GPUs on any machine.
+// source returns the source of the GPUs. here allows jobs on simulated GPUs even on a machine with
+// real ones.
 func (f *gpuFlags) source(here bool) *session.GPUs {
 	return &session.GPUs{Sim: f.Sim, Here: here, Library: f.NVML}
 }
@@ -136,8 +137,8 @@ type batchFlag struct {
 	File string `placeholder:"FILE" help:"Job file (default: the one running in this folder, or the last that ran here)."`
 }
 
-// only returns the job file given by --file if the batch has several, since each may have a job of
-// the same name.
+// only returns the job file given by --file if the batch has several, since other files may have a
+// job with the same name. Otherwise, it returns "".
 func (b *batchFlag) only(ref *batches.Ref) string {
 	if b.File == "" || len(ref.More) == 0 {
 		return ""
@@ -249,7 +250,7 @@ func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 	return kong.New(&root.globalFlags, options...)
 }
 
-// given returns the flags of a group that are on the command line.
+// given returns the values of those flags of a group that are on the command line, by name.
 func given(ctx *kong.Context, group string) map[string]string {
 	values := map[string]string{}
 	for _, p := range ctx.Path {
@@ -260,8 +261,8 @@ func given(ctx *kong.Context, group string) map[string]string {
 	return values
 }
 
-// asGiven takes an argument unchanged. The library would convert it through JSON, which does not
-// allow paths that are not UTF-8.
+// asGiven takes an argument unchanged. kong would convert it through JSON, which does not allow
+// paths that are not UTF-8.
 func asGiven(ctx *kong.DecodeContext, target reflect.Value) error {
 	t, err := ctx.Scan.PopValue("string")
 	if err == nil {

@@ -11,9 +11,9 @@ import (
 	"gpurun/state"
 )
 
-// headline is the first line of a run: file, dialect, work dir, number of jobs and of usable GPUs.
-// Reading a huge file or starting a driver takes seconds, so the line is written in parts: the
-// files immediately, the GPUs once they have answered.
+// headline is the first line of a run: file, dialect, work dir, and the numbers of jobs and usable
+// GPUs. Reading a huge file or starting a driver takes seconds, so the line is written in parts:
+// the files immediately, the GPUs once they have answered.
 type headline struct {
 	out   io.Writer
 	paths string
@@ -24,7 +24,8 @@ type headline struct {
 // headlineAfter is how long to wait for the batch before writing only the paths.
 const headlineAfter = 60 * time.Millisecond
 
-// newHeadline starts the line with the file names unless the batch is read quickly.
+// newHeadline returns a headline. It writes the file names if reading the batch takes longer than
+// headlineAfter.
 func newHeadline(out io.Writer, paths []string) *headline {
 	h := &headline{out: out, paths: strings.Join(paths, ", ") + ": "}
 	h.named = unlessStopped(headlineAfter, func() { io.WriteString(out, h.paths) })

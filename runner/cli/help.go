@@ -45,9 +45,9 @@ func helpText(about string, examples ...string) string {
 	return strings.TrimSpace(about + "\n\n" + title + "\n\n    " + strings.Join(examples, "\n    "))
 }
 
-// topic returns what the first reference page that covers word says about it: its table rows, and
-// any section that is named word or that those rows link to. It returns "" if no page covers word,
-// or if word is a command but not a job key.
+// topic returns the text about word on the first reference page that covers it: the table rows for
+// word, and any section that is titled word or that those rows link to. It returns "" if no page
+// covers word, or if word is a command but not a job key.
 func topic(word string, width int) string {
 	heading, unnamed := regexp.MustCompile(`(?m)^##+ (.*)\n`), regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	anchor := func(title string) string {

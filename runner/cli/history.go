@@ -120,7 +120,8 @@ func lossWords(l *schema.Loss) string {
 	return "others"
 }
 
-// jobWords lists at most most job names, and counts the rest. all is their total number.
+// jobWords lists the first names, up to the number most, and counts the rest. all is the total
+// number of jobs.
 func jobWords(names []string, most, all int) string {
 	s := strings.Join(names[:min(len(names), most)], ", ")
 	if all > most {
@@ -181,7 +182,8 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, since time.Time) error {
 	return nil
 }
 
-// queueCells returns where and when an attempt was submitted, or nothing if it ran on this host.
+// queueCells returns where and when an attempt was submitted, or empty cells if it ran on this
+// host.
 func queueCells(r *schema.AttemptRow) []string {
 	if r.Submitted == nil {
 		return []string{"", "", ""}

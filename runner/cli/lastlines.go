@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// skip seeks to the start of the last lines of a log, if only those are requested. The offset of f is
-// the start of the attempt's part.
+// skip seeks to the start of the last lines of a log, if only those are requested. The caller has
+// set the offset of f to the start of the attempt's part.
 func (c *logCmd) skip(f *os.File) error {
 	if c.Lines == 0 {
 		return nil

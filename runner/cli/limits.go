@@ -9,8 +9,8 @@ import (
 	"gpurun/runner/batches"
 )
 
-// jobLimits are inherited limits (ulimit) that break jobs if they are below least, or, where least
-// is 0, if they are set at all.
+// jobLimits are the inherited limits (ulimit) that break jobs if they are below least. If least is
+// 0, any limit breaks jobs.
 var jobLimits = []struct {
 	resource  int
 	least     uint64

@@ -19,8 +19,8 @@ import (
 	"gpurun/state/host"
 )
 
-// lineFlags describe a list of commands: where it is, and the job settings that a job file would
-// contain.
+// lineFlags describe a list of commands: where it is, and the job settings that would otherwise be
+// in a job file.
 type lineFlags struct {
 	Lines    []string `sep:"none" placeholder:"FILE" help:"Read a file with one command per line; - is standard input."`
 	Name     string   `placeholder:"NAME" help:"Name of a batch from --lines -; gpurun status NAME finds it."`
@@ -63,7 +63,8 @@ func (f *askFlags) given(l jobspec.Lines) jobspec.Lines {
 // stdin is the FILE argument that means standard input.
 const stdin = "-"
 
-// listed returns the files that --lines names. A list from standard input has the batch's name.
+// listed returns the files that --lines names. For a list from standard input, it returns the
+// batch's name.
 func (b *batchFlags) listed() ([]string, error) {
 	list := slices.Clone(b.List.Lines)
 	at := slices.Index(list, stdin)

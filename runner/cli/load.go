@@ -10,8 +10,9 @@ import (
 	"gpurun/state"
 )
 
-// flagged returns the options for reading job files, from the command line and the machine. Lists of
-// commands are read according to the command line or else their last run.
+// flagged returns the options for reading job files, from the command line and the machine. A list
+// of commands that is not given with --lines is read like in its last run, except for flags on the
+// command line.
 func (a *app) flagged(b *batchFlags, paths []string) (jobspec.Options, error) {
 	o := a.Options(paths)
 	o.Command, o.Format, o.Config, o.Params, o.Flags = a.command, b.Format, b.Config, b.Param, a.settings
@@ -45,7 +46,7 @@ func (a *app) flagged(b *batchFlags, paths []string) (jobspec.Options, error) {
 	return o, nil
 }
 
-// load reads the job files on the command line. All their problems are in one failure.
+// load reads the job files on the command line. If they have mistakes, the error lists all of them.
 func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 	paths, err := a.paths(b)
 	if err != nil {

@@ -48,7 +48,7 @@ type jobLog struct {
 	attempt int
 	at      time.Time
 	failed  bool // the job's last attempt failed
-	open    bool // the ledger has no end of the attempt
+	open    bool // the ledger does not record the attempt's end
 	ledger  int  // index of the batch's file
 	lost    error
 }
@@ -125,7 +125,8 @@ func (c *logCmd) of(a *app, ref *batches.Ref) error {
 	return nil
 }
 
-// title identifies a log among others, since each file of a batch may have a job of that name.
+// title identifies a log among others, since several files of a batch may have a job with that
+// name.
 func (l jobLog) title(all []jobLog, ref *batches.Ref) string {
 	if slices.ContainsFunc(all, func(o jobLog) bool { return o.job == l.job && o.ledger != l.ledger }) {
 		return l.job + " (" + batches.Shown(ref.Files()[l.ledger]) + ")"
@@ -133,8 +134,8 @@ func (l jobLog) title(all []jobLog, ref *batches.Ref) string {
 	return l.job
 }
 
-// newestLogs returns the log of each job's newest attempt, sorted by name. If first is set, it only
-// returns those of the first file.
+// newestLogs returns the log of each job's newest attempt, sorted by name. If first is set, it
+// returns only the logs of the first file's jobs.
 func newestLogs(ref *batches.Ref, first bool) []jobLog {
 	var logs []jobLog
 	present := ref.Present()
@@ -223,7 +224,7 @@ func (c *logCmd) writer(a *app, to io.Writer) (out io.Writer, flush func()) {
 		return to, func() {}
 	}
 	v := terminal.NewVisible(to, a.colored())
-	return v, func() { _ = v.Close() } // the reader has closed the output
+	return v, func() { _ = v.Close() } // fails only if the reader has closed the output
 }
 
 // file opens the log at the start of the attempt's part.
@@ -241,7 +242,7 @@ func (l jobLog) file() (*os.File, error) {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: l.path + " is not a regular file, so gpurun cannot read it back"}
 	}
 	from := files.BeginsAt(l.from, fi.Size())
-	if from < fi.Size() && !begins(f, from) { // truncated, and then longer than before
+	if from < fi.Size() && !begins(f, from) { // the log was truncated and has grown since
 		from = 0
 	}
 	if _, err = f.Seek(from, io.SeekStart); err != nil {
@@ -262,7 +263,7 @@ func begins(f *os.File, at int64) bool {
 	return err != nil && err != io.EOF || bytes.Contains(part[:n], []byte(files.AttemptHeader))
 }
 
-// ignorePipe ignores the error of a closed reader.
+// ignorePipe returns err, or nil if err means that the reader has closed the output.
 func ignorePipe(err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		return nil

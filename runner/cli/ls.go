@@ -77,7 +77,7 @@ func (a *app) printBatches(rows [][]string) {
 	table(a.out, cells)
 }
 
-// minStateColumns is the least width of a column of state lines.
+// minStateColumns is the minimum width of a column of state lines.
 const minStateColumns = 40
 
 // recentBatches yields the batches that this user has run on this host, the latest first.

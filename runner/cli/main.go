@@ -52,7 +52,7 @@ func Main(args []string) int {
 		case capture.ChildArg:
 			return capture.Host(args[1:])
 		case notify.ChildArg:
-			host.CloseInherited() // what the user's command leaves behind would keep them open
+			host.CloseInherited() // leftover processes of the user's command would keep them open
 			return notify.ChildMain(os.Stdin, os.Stdout)
 		}
 	}
@@ -62,7 +62,7 @@ func Main(args []string) int {
 	return a.Guard(func() int { return a.main(args) })
 }
 
-// softMemory is the heap size from which the garbage collector saves memory rather than time. A
+// softMemory is the memory use above which the garbage collector saves memory rather than time. A
 // batch of a million jobs must leave room for other users.
 const softMemory = 1200 << 20
 
@@ -77,7 +77,7 @@ type app struct {
 	command  string            // "gpurun check" and the like if the command takes job files; "" for run
 	input    []byte            // standard input, once read as a list of commands
 	json     bool              // print errors as JSON
-	stream   io.Writer         // destination of events if standard output is for them, or nil
+	stream   io.Writer         // where to write events if standard output is reserved for them, or nil
 	allFiles bool              // jobs may belong to any file of the run, since File names the whole batch of a page
 }
 
@@ -147,9 +147,9 @@ func (a *app) main(args []string) int {
 	return a.report(ctx.Run(a))
 }
 
-// misplacedFile returns a failure if a flag names no file, as after an unset shell variable, since
-// the command would act on another batch. It also refuses a job file in place of a job, because
-// "gpurun stop jobs.yaml" means the batch.
+// misplacedFile returns a failure if a flag's file name is empty, for example because a shell
+// variable is not set. The command would then act on another batch. It also refuses a job file in
+// place of a job, because the user of "gpurun stop jobs.yaml" means the whole batch.
 func misplacedFile(ctx *kong.Context) error {
 	for _, p := range ctx.Path {
 		switch {

@@ -148,7 +148,7 @@ func (m *page) help(text string) {
 	}
 }
 
-// command writes a command. It collects in groups the flags that several commands share.
+// command writes a command. It adds the flags that several commands share to groups instead.
 func (m *page) command(cmd *kong.Node, groups map[string][]*kong.Flag) {
 	m.line(".SS %s", roffQuote(cmd.Summary()))
 	m.text(cmd.Help)

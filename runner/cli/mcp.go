@@ -132,9 +132,9 @@ func (a *app) jobFile(root, path string) (string, error) {
 	return real, a.Reachable(real)
 }
 
-// child returns a gpurun command. Unless it is free, it is restricted to the roots and gets no
-// secrets from the environment, which a job file could reveal in paths. A free command runs as the
-// user would run it.
+// child returns a gpurun command. If free is set, the command runs as the user would run it.
+// Otherwise, it is restricted to the roots, and its environment has no secrets, because a job file
+// could reveal them in paths.
 func child(ctx context.Context, self string, roots []string, free bool, args []string) *exec.Cmd {
 	env := os.Environ()
 	if !free {
@@ -158,8 +158,8 @@ func child(ctx context.Context, self string, roots []string, free bool, args []s
 const confinedTo = "__confined"
 
 // confine restricts this process to the folders at the start of the arguments, up to "--", and
-// returns the other arguments. It makes the process print errors as JSON, because a program reads
-// them.
+// returns the remaining arguments. It makes the process print errors as JSON, because a program
+// reads them.
 func (a *app) confine(args []string) ([]string, error) {
 	var folders []string
 	for len(args) > 0 && args[0] != "--" {

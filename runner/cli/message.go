@@ -94,9 +94,9 @@ func (a *app) print(text string) error {
 // silence is how long a command may print nothing before it appears to hang.
 const silence = 100 * time.Millisecond
 
-// announceDriverWait prints that the command waits for the NVIDIA driver, unless done is called soon.
-// Without a process that keeps it loaded, the driver takes seconds to start. On a terminal, done
-// erases the line. It does nothing if without is set, as with simulated GPUs.
+// announceDriverWait prints that the command waits for the NVIDIA driver, unless done is called
+// soon. Without a process that keeps it loaded, the driver takes seconds to start. On a terminal,
+// done erases the line. If without is set, as for simulated GPUs, announceDriverWait does nothing.
 func (a *app) announceDriverWait(without bool) (done func()) {
 	if without {
 		return func() {}
@@ -135,7 +135,8 @@ func summarizeProblems(err error) (head string, lines []string) {
 	return state.Count(len(ps), "problem"), lines
 }
 
-// maxProblems is how many problems are reported: a mistake in the defaults may affect 100,000 jobs.
+// maxProblems is how many problems are reported at most, since a mistake in the defaults may affect
+// 100,000 jobs.
 const maxProblems = 200
 
 // problemLines formats a problem as "FILE:LINE:COL: text", with its hint below.

@@ -2,10 +2,10 @@
 // using.
 //
 // An attempt holds a shared flock on its copy's lock file until it ends. Replacing the content
-// takes the exclusive lock. The kernel releases the lock with the process, so a crash leaves
-// nothing behind. The lock is on a separate file because anyone who can read the copy could lock
-// it. The lock file also contains the digest of the content last written, since other content is
-// somebody's work.
+// requires the exclusive lock. The kernel releases the lock when the process ends, so a crash
+// leaves no stale lock. The lock is on a separate file because anyone who can read the copy could
+// lock it. The lock file also contains the digest of the content that gpurun last wrote. Any other
+// content is the work of a user and must be kept.
 package configcopy
 
 import (
@@ -32,7 +32,7 @@ const holdWait = 2 * time.Second
 type Copy struct {
 	Path    string
 	Lock    string      // its lock file; "" if the name is a hash of the content, so the file is never replaced
-	Own     bool        // nobody else writes to its folder
+	Own     bool        // only gpurun writes to its folder
 	Mode    os.FileMode // the most permissive mode that the file may have
 	Content []byte
 }
@@ -44,9 +44,9 @@ func Sum(content []byte) string {
 }
 
 // Write puts the copy in place by rename, unless the file already has the same content. It does not
-// replace other content while a running attempt holds it. Without a lock it never replaces other
-// content: the file was edited by hand, and jobs started with it may still be reading it. kept is
-// the new name of content that Write replaced but that gpurun did not write.
+// replace other content while a running attempt holds the file. If c has no lock file, Write never
+// replaces other content, because the file was edited by hand and jobs may still be reading it. If
+// Write replaced content that gpurun did not write, kept is the file's new name.
 func (c *Copy) Write() (kept string, err error) {
 	sum, err := host.Digest(context.Background(), c.Path)
 	switch {
@@ -84,9 +84,9 @@ func (c *Copy) Write() (kept string, err error) {
 	return kept, c.put()
 }
 
-// keep gives the file another name unless gpurun wrote its content or the content is already kept.
-// Without a lock file, gpurun has never used the path. An empty one is that of an older version,
-// which recorded no digest, so keep must come before lock creates one.
+// keep saves the file under another name unless gpurun wrote its content or the content is already
+// saved. If there is no lock file, gpurun has never used the path. An empty lock file comes from an
+// older version, which recorded no digest. Therefore, keep must run before lock creates the file.
 func (c *Copy) keep() (kept string, err error) {
 	if c.Own {
 		return "", nil
@@ -131,7 +131,7 @@ func (c *Copy) put() error {
 	return nil
 }
 
-// record notes the digest before the content is written: a crash in between loses nothing.
+// record saves the digest before the content is written, so that a crash in between loses nothing.
 func (c *Copy) record() error {
 	f, err := open(c.Lock)
 	if err != nil {

@@ -23,16 +23,16 @@ import (
 
 // The operations of a Request.
 const (
-	OpStatus  = "status"   // the run's Status, and the state of each of Jobs
-	OpStop    = "stop"     // Jobs, or the whole run if Jobs is empty
-	OpStopGPU = "stop-gpu" // the jobs on GPU, which the run then stops using
+	OpStatus  = "status"   // return the run's Status, and the state of each of Jobs
+	OpStop    = "stop"     // stop Jobs, or the whole run if Jobs is empty
+	OpStopGPU = "stop-gpu" // stop the jobs on GPU, and stop using it
 	OpDrain   = "drain"    // start no more jobs
 	OpForget  = "forget"   // Jobs: ignore their last success
 	OpDone    = "done"     // Jobs: record them as succeeded without running them
 	OpPause   = "pause"    // start none of Jobs, or no job at all if Jobs is empty
 	OpResume  = "resume"   // undo a pause
 	OpRetry   = "retry"    // Jobs: rerun the failed ones immediately
-	OpWait    = "wait"     // the state of Jobs, which may be globs
+	OpWait    = "wait"     // return the state of Jobs, which may be globs
 	OpReload  = "reload"   // read the job files again
 	OpSet     = "set"      // Set: settings of the run, or keys of Jobs
 )
@@ -49,7 +49,7 @@ type Request struct {
 	Without bool         `json:"without_outputs,omitempty"` // done: record Jobs even if their outputs are missing
 	Facts   []state.Fact `json:"facts,omitempty"`           // done: the successes to record, all from File
 
-	Set map[string]string `json:"set,omitempty"` // value by setting or key
+	Set map[string]string `json:"set,omitempty"` // new value by setting or key
 }
 
 // A Reply is the run's answer to a Request.
@@ -63,9 +63,9 @@ type Reply struct {
 	PID          int            `json:"pid,omitempty"`     // the runner's
 	Silent       []string       `json:"silent,omitempty"`  // keepers that do not answer, so their jobs cannot be stopped
 	Jobs         []*schema.Job  `json:"jobs,omitempty"`    // status, wait: the jobs in the request
-	Partial      bool           `json:"partial,omitempty"` // with Status: it leaves out jobs that the run has not selected
-	Status       *schema.Status `json:"status,omitempty"`  // unless Whole is set, Jobs lists only running and queued jobs and the next retries
-	StatusGroups []StatusGroup  `json:"crowds,omitempty"`  // with Status: jobs without an attempt; Do merges them into it
+	Partial      bool           `json:"partial,omitempty"` // Status leaves out jobs that the run has not selected
+	Status       *schema.Status `json:"status,omitempty"`  // without Whole, its Jobs are only running and queued jobs and the next retries
+	StatusGroups []StatusGroup  `json:"crowds,omitempty"`  // jobs without an attempt, which Do merges into Status
 }
 
 // Kept lists jobs that a request left unchanged, with the reason.
@@ -100,7 +100,7 @@ func (r Refusal) Error() string { return string(r) }
 var ErrNoRun = errors.New("no run is alive")
 
 const (
-	maxRequest = 32 << 20         // fits all names that a command line may have, escaped
+	maxRequest = 32 << 20         // fits the longest possible command line, escaped
 	maxReply   = 1 << 30          // fits a run with a million jobs
 	patience   = 10 * time.Second // how long each side waits for the other
 )

@@ -15,7 +15,7 @@ type StatusGroup struct {
 }
 
 // pack moves jobs without an attempt from the status into groups and drops jobs that are not
-// selected. For 50,000 jobs, that reduces the reply to a twentieth.
+// selected. For 50,000 jobs, that reduces the reply to a twentieth of its size.
 func (r *Reply) pack() {
 	if r.Status == nil {
 		return

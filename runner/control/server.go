@@ -21,7 +21,7 @@ type Call struct {
 	Reply chan<- Reply // buffered for one reply
 }
 
-// A Server receives the requests to a batch's run.
+// A Server receives the requests for a batch's run.
 type Server struct {
 	path  string // of the socket file
 	l     *net.UnixListener

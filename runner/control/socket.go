@@ -17,8 +17,9 @@ import (
 const socketName = "control.sock"
 
 // fallbackPaths returns socket paths for a batch folder whose file system does not support sockets.
-// They are in the user's runtime folder and in /tmp, named by a hash of the batch folder. A run
-// listens on the first that works; a client's environment may differ, so it tries all of them.
+// They are in the user's runtime folder and in /tmp, and their names are a hash of the batch
+// folder's path. A run listens on the first that works; a client's environment may differ, so it
+// tries all of them.
 func fallbackPaths(dir string) (paths []string) {
 	uid := strconv.Itoa(os.Geteuid())
 	sum := sha256.Sum256([]byte(dir))

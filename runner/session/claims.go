@@ -9,7 +9,7 @@ import (
 	"gpurun/gpu/probe"
 )
 
-// A claimSet saves this user's GPU usage of a set of devices for later runs.
+// A claimSet saves this user's usage of a set of devices for later runs.
 type claimSet struct {
 	roots []string
 	set   string
@@ -79,7 +79,8 @@ func Observe(ctx context.Context, p probe.Prober, h HostRules, n Neighbors, warn
 	var warnings []string
 	snap.Claims, warnings = n.Others(ctx, snap.Readings)
 	if sim, is := p.(*probe.Sim); is && snap.Err == "" {
-		if _, looks := n.(ReadOnlyClaims); looks { // a run sees its own jobs on simulated GPUs, and avoids others' jobs by their claims
+		// A run sees its own jobs on simulated GPUs, and avoids other jobs by their claims.
+		if _, looks := n.(ReadOnlyClaims); looks {
 			sim.Claimed(snap.Claims)
 			snap.Readings = sim.Read(ctx, probe.Query{Processes: true}).Readings
 		}

@@ -16,11 +16,11 @@ import (
 	"gpurun/state/disk"
 )
 
-// copyCode copies the code of a batch's jobs and returns the copies by file, or nil if jobs run in
-// the original folders. said describes each copy.
+// copyCode copies the code of a batch's jobs. It returns one copy for each job file, or nil if jobs
+// run in the original folders. said describes each copy.
 func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string, err error) {
 	if !b.Settings.Snapshot {
-		r.code = nil // keep what removeCopies would delete: the run removes the copies once no process uses them
+		r.code = nil // the run itself removes earlier copies once no process uses them
 		return nil, nil, nil
 	}
 	commits := commitsOf(b)
@@ -67,7 +67,8 @@ func copyFailure(file string, err error) error {
 	return f
 }
 
-// outputsOf returns the paths that the jobs of a file write (true) and their folders (false).
+// outputsOf returns the output paths of a file's jobs (true) and the folders of these paths
+// (false).
 func outputsOf(b *jobspec.Batch, file int) map[string]bool {
 	all := map[string]bool{}
 	add := func(path string, declared bool) {
@@ -87,9 +88,9 @@ func outputsOf(b *jobspec.Batch, file int) map[string]bool {
 	return all
 }
 
-// removeCopies removes the code copies of earlier runs. It keeps a copy used by an attempt without
-// a recorded end. If that attempt is over, its output files are moved to the work dir for the next
-// copy.
+// removeCopies removes the code copies of earlier runs. It keeps a copy that was used by an attempt
+// without a recorded end. If that attempt has ended, the copy's output files are moved to the work
+// dir, so that the next copy includes them.
 func (r *Run) removeCopies() {
 	used, look := map[string]bool{}, batches.Looker()
 	for _, at := range r.State.History().Attempts() {

@@ -20,10 +20,12 @@ import (
 	"gpurun/state/schema"
 )
 
-// A detached run (run -d) is the same command in its own session. Its parent prints its first
-// output. Once the run has a state folder, all its output goes to run.out there.
+// A detached run (run -d) is the same command in its own session. Once the run has a state folder,
+// all its output goes to run.out there. If the run ends before its first status, its parent prints
+// that output.
 
-// detachedFD is the variable with the descriptor on which a detached run reports that it has begun.
+// detachedFD is the environment variable with the number of the file descriptor through which a
+// detached run reports to its parent.
 const detachedFD = "GPURUN_DETACHED_FD"
 
 // Lines that a detached run writes to that descriptor.
@@ -33,7 +35,7 @@ const (
 )
 
 // Detach starts this command in its own session, with standard input if requested. It returns when
-// the run has printed its first status or has ended.
+// the run has reported its first status or has ended.
 func (p *Process) Detach(input bool, out io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -36,7 +36,7 @@ func LockOf(engine string) (*os.File, error) {
 // RunID returns this run's ID, which is unique on the host.
 var RunID = sync.OnceValue(func() string { return strings.ToLower(rand.Text()[:16]) })
 
-// openOwn opens this run's engine. Closing leave interrupts its Close.
+// openOwn opens this run's engine. Closing leave interrupts the engine's Close.
 func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 	s, leave := &r.Batch.Settings, make(chan struct{})
 	theirs := engine.Cluster{Options: s.Cluster, Poll: s.Poll, Leave: leave}
@@ -52,7 +52,7 @@ func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 	return e, leave, err
 }
 
-// CloseEngine closes an engine, which may have to wait for a cluster.
+// CloseEngine closes an engine. On a cluster, that may take a while, so it prints a note.
 func (p *Process) CloseEngine(e engine.Opened, kind engine.Kind) {
 	if does := kind.Abilities(); does.Queues {
 		late := time.AfterFunc(2*time.Second, func() {

@@ -43,8 +43,8 @@ type Exec struct {
 	lost   int // consecutive claims lost to other runs
 	pool   *gpu.Pool
 	spent  *claimSet
-	engine engine.Opened  // without an Engine if there are no GPUs
-	limits *gpu.HostRules // as of the claim
+	engine engine.Opened  // its Engine is nil if the command needs no GPUs
+	limits *gpu.HostRules // the rules at the time of the claim
 	timer  *time.Timer    // for the host's max_timeout, or nil
 	over   chan struct{}  // closed when the timer has ended the command
 }
@@ -149,7 +149,8 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 // publication wakes all waiting runs.
 const wishInterval = 30 * time.Second
 
-// wishRequests returns the request to publish, or nil if limits forbid this user so many GPUs.
+// wishRequests returns the request to publish, or nil if limits do not allow this user that many
+// GPUs.
 func wishRequests(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu.WishRequest {
 	if a := pool.WishRequest(host.Boottime(), req, 1, pool.Sick()); max(a.Room, a.Most) >= a.Min && len(a.UUIDs) > 0 {
 		a.HostResources = need
@@ -240,8 +241,8 @@ func (e *Exec) readNeighbors(ctx context.Context) {
 	e.pool.ObserveOthers(host.Boottime(), others, e.engine.Claims.Wishes())
 }
 
-// StopExec stops this user's exec commands of that name, running or waiting, and returns the number
-// of processes stopped.
+// StopExec stops this user's running and waiting exec commands with that name, and returns the
+// number of processes stopped.
 func StopExec(name string) (stopped int) {
 	r := claim.NewReader(ClaimRoots(nil, execFolder()))
 	claims, _ := r.Others(context.Background())
@@ -258,8 +259,8 @@ func StopExec(name string) (stopped int) {
 	return stopped
 }
 
-// commandOf returns the processes that an exec has started for its command; none if the exec was
-// killed.
+// commandOf returns the processes that the exec with claim c has started for its command, or none
+// if that exec was killed.
 func commandOf(c *gpu.Claim) (roots []procs.ID) {
 	keeper, ok := procs.One(c.PID)
 	if !ok || !strings.HasPrefix(c.Attempt, fmt.Sprintf("exec-%d-", keeper.Parent)) {

@@ -92,7 +92,7 @@ func endCommand(uniID string, roots ...procs.ID) (found int) {
 		if len(ids) == 0 {
 			break
 		}
-		roots, found = slices.Clone(ids), max(found, len(ids)) // their children lose them when they end
+		roots, found = slices.Clone(ids), max(found, len(ids)) // once a process has ended, its children have another parent
 		end.Signal(ids, procs.ID{})
 		end.Again(procs.LastLook)
 		<-end.Look()
@@ -121,10 +121,10 @@ func (e *Exec) release() {
 }
 
 // Foreground runs a command in the foreground and passes its PID to started. Signals from the
-// keyboard reach the command directly. Others are forwarded, unless gpurun was started with them
-// ignored, as by nohup: then the command ignores them, too. It would ignore those in deaf, so they
-// are forwarded as SIGINT. Foreground calls interrupted once it catches signals, and does not start
-// the command if interrupted returns an error.
+// keyboard reach the command directly, and Foreground forwards the others. If gpurun was started
+// with a signal ignored, as by nohup, the command ignores it, too. The command would ignore the
+// signals in deaf, so Foreground sends it SIGINT instead. Foreground calls interrupted once it
+// catches signals, and does not start the command if interrupted returns an error.
 func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started func(pid int), deaf ...os.Signal) error {
 	in := make(chan os.Signal, 16)
 	caught := []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
@@ -141,7 +141,7 @@ func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started fun
 		return &batches.Failure{Code: batches.ExitCannotExecute, Text: "cannot execute " + cmd.Path + ": " + why, Err: err}
 	}
 	started(cmd.Process.Pid)
-	var ended atomic.Int32 // signal in deaf that ended the command, so its own status is meaningless
+	var ended atomic.Int32 // signal in deaf that ended the command, whose own exit status is then meaningless
 	p.Go(func() {
 		for sig := range in {
 			switch {

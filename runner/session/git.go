@@ -18,15 +18,15 @@ import (
 // gitLimit bounds the wait for git, which may be slow on a network file system.
 const gitLimit = 2 * time.Second
 
-// askGit asks git for the commit of each file's work dir while the GPUs start. It does not take
-// git's lock.
+// askGit asks git for the commit of each file's work dir while the GPU driver starts. It does not
+// take git's lock.
 func (r *Run) askGit() <-chan []schema.Git {
 	answer := make(chan []schema.Git, 1)
 	r.Go(func() { answer <- commitsOf(r.Batch) })
 	return answer
 }
 
-// commitsOf returns the commit of each file's work dir, "" outside a repository.
+// commitsOf returns the commit of each file's work dir, or "" for a work dir outside a repository.
 func commitsOf(b *jobspec.Batch) []schema.Git {
 	return inWorkDirs(b, func(ctx context.Context, dir string) schema.Git {
 		id := gitHead(ctx, dir)
@@ -38,7 +38,7 @@ func commitsOf(b *jobspec.Batch) []schema.Git {
 	})
 }
 
-// inWorkDirs calls ask for the work dir of each file, but only once per dir.
+// inWorkDirs calls ask once for each distinct work dir, and returns the answer for each file.
 func inWorkDirs[T any](b *jobspec.Batch, ask func(ctx context.Context, dir string) T) []T {
 	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
 	defer cancel()
@@ -67,8 +67,8 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// CodeChanged reports that the code has changed since the last run. Changed code alone reruns no
-// job, but the user may want that.
+// CodeChanged prints a note if the code has changed since the last run. Changed code alone does not
+// rerun any job, but the user may want it to.
 func CodeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 	was := make([]string, len(b.Files))
 	for i := range was {
@@ -84,8 +84,8 @@ func CodeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 	}
 }
 
-// recordValues records a run that had nothing to do, if its -p values differ from those of the last
-// run, so that commands show the new values.
+// recordValues records a run that had nothing to do if its -p values differ from those of the last
+// run, so that later commands show the new values.
 func (r *Run) recordValues(res *schema.Result) {
 	same := true
 	for i := range r.Batch.Files {
@@ -103,7 +103,7 @@ func (r *Run) recordValues(res *schema.Result) {
 	r.recordOver(res)
 }
 
-// runFacts returns the facts that begin this run in the ledger of each file.
+// runFacts returns, for the ledger of each file, the fact that begins this run.
 func (r *Run) runFacts(commits []schema.Git) []state.Fact {
 	settings := map[string]string{}
 	for _, s := range r.Batch.Settings.Sources {

@@ -173,8 +173,8 @@ func WantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
 	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Request.Min > 0 && runs(j.ID) })
 }
 
-// PoolFor returns a pool of the devices that a batch may use. The problems list the jobs that no
-// such device could ever run. runs selects the jobs to check.
+// PoolFor returns a pool of the devices that a batch may use. runs selects the jobs to check, and
+// the problems list those that could never run on these devices.
 func PoolFor(b *jobspec.Batch, p probe.Prober, h HostRules, sim, atOnce bool, runs func(id int) bool) (*gpu.Pool, []jobspec.Problem, error) {
 	rules, err := RulesOf(b.Settings, p.Devices(), h, sim)
 	if err != nil {
@@ -193,7 +193,8 @@ func RulesOf(s jobspec.Settings, devs []gpu.Device, h HostRules, sim bool) (gpu.
 	}, devs, sim)
 }
 
-// Endless returns a warning about GPU jobs without a timeout among those selected by runs, or "".
+// Endless returns a warning if the host limits the time of jobs without a timeout, and runs selects
+// such a job that needs a GPU. Otherwise, it returns "".
 func (h *HostRules) Endless(b *jobspec.Batch, runs func(id int) bool) string {
 	limit := h.TimeLimit()
 	if limit == "" || !slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Timeout == 0 && j.Spec.Request.Min > 0 && runs(j.ID) }) {

@@ -22,8 +22,8 @@ type HostRules struct {
 	blind    bool // this user's UID on the host is unknown, so their processes cannot be identified
 }
 
-// HostRulesOf reads the host rules for a prober's devices. Private simulated devices have none. p
-// may be nil, and then the devices in the rules are not checked.
+// HostRulesOf reads the host rules for a prober's devices. Private simulated devices have none. If
+// p is nil, the devices in the rules are not checked.
 func HostRulesOf(p probe.Prober) (h HostRules) {
 	if p != nil && p.Private() {
 		h.HostRules = gpu.NoHostRules()

@@ -11,7 +11,7 @@ import (
 var logindFiles = []string{"/usr/lib/systemd/logind.conf", "/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf.d/*.conf", "/etc/systemd/logind.conf.d/*.conf", "/run/systemd/logind.conf.d/*.conf"}
 
 // LogoutKills returns a warning and a fix if logging out kills this process's children. A hang-up
-// does not, but logind can be configured to kill all processes of a session.
+// does not kill them, but logind can be configured to kill all processes of a session.
 func LogoutKills() (warning, fix string) {
 	cgroup, _ := os.ReadFile("/proc/self/cgroup")
 	var settings []string

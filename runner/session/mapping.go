@@ -27,8 +27,8 @@ func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	}}
 }
 
-// CheckEngine returns the requests of jobs and settings that their engine cannot fulfill, and notes
-// about settings that have no effect there.
+// CheckEngine returns a problem for each job key or setting that the batch's engine cannot
+// implement, and notes about those that have no effect there.
 func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (problems []jobspec.Problem, notes []string) {
 	kind := batches.EngineOf(b).Abilities()
 	if !kind.Places {

@@ -13,9 +13,9 @@ import (
 	"gpurun/state/disk"
 )
 
-// confirm lists the successes that would rerun although the user did not ask for that. If they are
-// expensive, it asks for confirmation on a terminal, and a detached run refuses to start. It refuses
-// jobs that still run under the file's old name.
+// confirm lists the successful jobs that would rerun although the user did not ask for that. If
+// rerunning them is expensive, it asks for confirmation on a terminal, and a detached run refuses
+// to start. It returns an error if jobs are still running under the file's old name.
 func (r *Run) confirm() error {
 	if err := r.NoneRunning(r.Batch, r.Runs, r.Abandon); err != nil {
 		return err
@@ -43,9 +43,9 @@ func (r *Run) confirm() error {
 	return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started", Hint: "pass -y to confirm"}
 }
 
-// noStrayKeeper refuses to start while stray jobs run: their state folder was removed and they have
-// no runner, it is another one of the same job file, or it was copied and they belong to the
-// original.
+// noStrayKeeper refuses to start while stray jobs are running. These are jobs whose state folder
+// was removed or is another one of the same job file. If this run's state folder is a copy, they
+// are also the jobs that belong to the original.
 func (r *Run) noStrayKeeper() error {
 	for i, f := range r.Batch.Files {
 		dir := r.State.Dir(i)

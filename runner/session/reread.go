@@ -28,7 +28,7 @@ func (r *Run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rule
 		return gpu.Rules{}, nil
 	}
 	host := r.Rules
-	host.HostRules = gpu.NoHostRules() // a job that they exclude for now waits, whatever the settings
+	host.HostRules = gpu.NoHostRules() // a job that the host rules currently exclude has to wait, whatever the settings
 	if now := r.core.Host(); fresh != nil && now != nil {
 		host.HostRules = now // they may have changed since the run started
 	}

@@ -37,7 +37,7 @@ type Config struct {
 	Files    func() ([]string, jobspec.Options, error)   // the job files and how to read them; called before each reading
 	Options  func(*jobspec.Batch) (sched.Options, error) // which jobs to run; nil runs all
 	Source   *GPUs
-	Abandon  string // host whose run to give up
+	Abandon  string // host whose unfinished run to abandon
 	Watch    bool   // keep running, and apply changes to the job files
 	NoWait   bool
 	Yes      bool // rerun expensive successes without asking
@@ -284,8 +284,8 @@ func (r *Run) Execute() (res schema.Result, err error) {
 	return res, nil
 }
 
-// indexed reports whether jobs may use the host's GPU indices, because no device is hidden or in
-// MIG mode.
+// indexed reports whether jobs may use the host's GPU indices. They may not if a device is hidden
+// or in MIG mode.
 func indexed(p probe.Prober) bool { return p == nil || p.Complete() }
 
 // listen opens a control socket in the folder of each file.
@@ -366,7 +366,7 @@ func (r *Run) Lacking() string {
 	return ""
 }
 
-// GPUs returns the GPU part of the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".
+// GPUs returns the part of the headline about GPUs: "4 of 8 GPUs, NVML 13.3, driver 580.65".
 func (r *Run) GPUs() string {
 	if r.opts.Elsewhere {
 		return "on " + batches.EngineOf(r.Batch).Abilities().Name

@@ -21,7 +21,7 @@ import (
 // signals converts signals to stop requests.
 //
 //	Ctrl-C on a terminal   drain, then stop, then kill
-//	SIGTERM, SIGUSR2       stop, then kill; so does SIGINT without a terminal. Grid Engine
+//	SIGTERM, SIGUSR2       stop, then kill (also SIGINT without a terminal). Grid Engine
 //	                       sends SIGUSR2 before it kills a job (qsub -notify)
 //	third of these         gpurun exits within a second, even if it is blocked
 //	SIGHUP, SIGPIPE        nothing: the run continues without its terminal
@@ -106,8 +106,8 @@ const (
 	leaveAfter = 600 * time.Millisecond // time for an orderly exit
 )
 
-// leave ends gpurun even while it is blocked. Its report has a time limit, because the reader of
-// stderr may be the cause.
+// leave ends gpurun even while it is blocked. It does not wait long for its own message to be
+// printed, because a write to stderr may be what blocks gpurun.
 func (p *Process) leave(code int, text string) {
 	said := make(chan struct{})
 	p.Go(func() {
@@ -152,7 +152,7 @@ func interrupt(n int, tty bool) (sched.StopRequested, string) {
 	return sched.StopRequested{All: true, Kill: true, Why: "Ctrl-C"}, "killing running jobs"
 }
 
-// stopAll returns the stop request for the n-th other signal, and its hint.
+// stopAll returns the stop request for the n-th signal with this name, and its hint.
 func stopAll(name string, n int) (sched.StopRequested, string) {
 	if n == 1 {
 		return sched.StopRequested{All: true, Why: name}, name + ": stopping running jobs; a second signal kills them"

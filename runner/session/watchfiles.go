@@ -16,8 +16,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// WatchInterval is how often a run with --watch checks its files for changes, which a network file
-// system does not report. Tests shorten it.
+// WatchInterval is how often a run with --watch checks its files for changes. It polls because a
+// network file system does not report changes. Tests shorten it.
 var WatchInterval = time.Second
 
 // A fileWatch detects changes to the files of a batch: job files, parameter tables, config bases,
@@ -34,8 +34,8 @@ type fileWatch struct {
 }
 
 // begin starts a reading. Callers call note before they read each file, and end after the last one,
-// so that changes during the reading are detected. After a failed reading, earlier files stay
-// watched, since some may not have been read.
+// so that changes during the reading are detected. After a failed reading, the files of the
+// previous one stay watched, since the failed one may have missed some.
 func (w *fileWatch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,8 +84,8 @@ func (w *fileWatch) run(done <-chan struct{}) {
 	}
 }
 
-// changed reports whether a file differs from its last reading but not from the previous check. It
-// reports each change once.
+// changed reports whether a file has changed since it was last read, but not since the previous
+// check. It reports each change once.
 func (w *fileWatch) changed(before map[string]host.Stamp) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

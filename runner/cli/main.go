@@ -41,7 +41,8 @@ func Main(args []string) int {
 		return newApp().report(err)
 	}
 	if len(args) > 0 {
-		// Helper processes: a run's keeper, the NVML child, and the sender of notifications.
+		// Helper processes: a cluster task, a run's keeper, the NVML child, the child of a capture,
+		// and the sender of notifications.
 		switch args[0] {
 		case "__task":
 			return batches.Clusters.Task(args[1:])
@@ -78,7 +79,7 @@ type app struct {
 	input    []byte            // standard input, once read as a list of commands
 	json     bool              // print errors as JSON
 	stream   io.Writer         // where to write events if standard output is reserved for them, or nil
-	allFiles bool              // jobs may belong to any file of the run, since File names the whole batch of a page
+	allFiles bool              // jobs may belong to any file of the batch, because File stands for all of them
 }
 
 func newApp() *app {

@@ -54,8 +54,8 @@ func writeJSON(w io.Writer, v any) error { return encode(w, v, "  ") }
 
 func writeLine(w io.Writer, v any) error { return encode(w, v, "") }
 
-// encode escapes characters that a terminal acts on or does not show, which names and log lines may
-// contain.
+// encode prints v as JSON. It escapes characters that a terminal interprets or does not show,
+// because names and log lines may contain them.
 func encode(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -69,7 +69,8 @@ func encode(w io.Writer, v any, indent string) error {
 }
 
 // escapeUnseen escapes control and format characters in JSON, where they occur only in strings. The
-// encoder has already escaped those below the space, so only line breaks between fields remain.
+// encoder has already escaped those below the space in strings, so the only ones left are line
+// breaks between fields.
 func escapeUnseen(doc []byte) []byte {
 	unseen := func(r rune) bool {
 		return r > '~' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
@@ -91,7 +92,8 @@ func escapeUnseen(doc []byte) []byte {
 }
 
 // stdout is the standard output. Its pipe may be shared, and another process may make it
-// non-blocking at any time. Package os checks that only once, so a full pipe would lose output.
+// non-blocking at any time. Package os checks that only once, so output would be lost while the
+// pipe is full.
 type stdout struct{}
 
 func (stdout) Write(b []byte) (n int, err error) {

@@ -131,7 +131,7 @@ func (p *planning) json() error {
 		return jobspec.Report(impossible)
 	}
 	doc := p.Ref.Document(nil, false, p.After)
-	doc.Jobs = doc.Jobs[:len(p.batch.Jobs)] // running attempts of jobs that have left the files follow
+	doc.Jobs = doc.Jobs[:len(p.batch.Jobs)] // the rest are running attempts of jobs that are no longer in the files
 	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
 	doc.Warnings = append(doc.Warnings, problemDocs(batches.CheckHost(p.batch, p.runs))...)
 	for _, text := range p.warnings {
@@ -160,7 +160,8 @@ func (p *planning) json() error {
 		}
 		f.add(doc.Jobs)
 	}
-	// A reason may quote a parameter of an earlier attempt.
+	// A reason may quote a parameter of an earlier attempt, so the secrets of past runs are hidden,
+	// too.
 	return writeJSON(p.out, redact.Document(doc, redact.Hiding(append(batches.SecretsOf(p.batch), p.Ref.RunLog().Secrets...))))
 }
 
@@ -257,7 +258,7 @@ func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	}
 }
 
-// maxLooked is the most jobs that are checked for work done before gpurun was used.
+// maxLooked is the maximum number of jobs that are checked for work done before gpurun was used.
 const maxLooked = 10000
 
 // offerDone explains how to record work done before gpurun was used, if there is no ledger but
@@ -276,8 +277,8 @@ func offerDone(w io.Writer, b *jobspec.Batch) {
 	}
 }
 
-// leftSomething reports whether all outputs of a job exist or, if it has none, the log that the job
-// file names.
+// leftSomething reports whether all outputs of a job exist. If it has none, it reports whether the
+// log that the job file names exists.
 func leftSomething(b *jobspec.Batch, j *jobspec.Job, look *files.Search) bool {
 	r, err := b.Paths(j, jobspec.Runtime{Attempt: 1})
 	if err != nil {

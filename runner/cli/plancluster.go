@@ -16,16 +16,17 @@ import (
 	"gpurun/state/schema"
 )
 
-// A submission is a class of jobs that are submitted with the same request, and the cluster's
-// answer.
+// A submission is a group of jobs that are submitted with the same request, together with the
+// cluster's answer.
 type submission struct {
 	cluster.Trial
 	jobs    []int
-	refused error  // why they cannot be submitted, or the cluster would refuse them
-	begins  string // the cluster's estimate of when one would begin, or ""
+	refused error  // why gpurun cannot submit them, or why the cluster would refuse them
+	begins  string // when the cluster expects one of them to begin, or ""
 }
 
-// try asks the cluster about the request, and describes its answer. silent means that it gives none.
+// try asks the cluster about the request, and describes its answer. silent reports that the cluster
+// gives none.
 func (s *submission) try(name string, dialect cluster.Dialect) (answer string, silent bool) {
 	begins, kind, err := s.Try(dialect)
 	if err != nil && kind == cluster.Unclear {
@@ -43,7 +44,7 @@ func (s *submission) try(name string, dialect cluster.Dialect) (answer string, s
 	return name + " accepts them", false
 }
 
-// document returns the part of the plan that belongs to its jobs.
+// document returns the description of the submission for the plans of its jobs.
 func (s *submission) document() *schema.Submission {
 	d := &schema.Submission{Args: schema.List(s.Args), Limit: schema.Known(s.Limit.Seconds()), Begins: schema.Known(s.begins)}
 	if s.refused != nil {
@@ -52,7 +53,7 @@ func (s *submission) document() *schema.Submission {
 	return d
 }
 
-// maxTried is the most classes that the cluster is asked about.
+// maxTried is the maximum number of submissions that the cluster is asked about.
 const maxTried = 20
 
 // printCluster prints the requests to the cluster and its answers.
@@ -88,7 +89,8 @@ func (p *planning) printCluster(to io.Writer) (impossible []jobspec.Problem) {
 	return lacking
 }
 
-// submissions returns the classes of the jobs that would run, in the order of their first jobs.
+// submissions groups the jobs that would run by their requests, in the order of each group's first
+// job.
 func (p *planning) submissions(dialect cluster.Dialect) (all []*submission) {
 	byArgs := map[string]*submission{}
 	for id := range p.batch.Jobs {

@@ -61,7 +61,7 @@ func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered fu
 	return nil
 }
 
-// waiterOf returns the run at a position in the queue, counted from 0.
+// waiterOf describes the run at position i of the queue, counted from 0.
 func waiterOf(i int, p *gpu.Place) schema.Waiter {
 	w := schema.Waiter{
 		Position: i + 1, User: gpu.UserName(p.User, p.UID), You: p.UID == host.CurrentUID(), Run: schema.Known(p.Run), Name: schema.Known(p.Name), Since: p.Since.UTC(), Holds: p.Holds,
@@ -73,7 +73,7 @@ func waiterOf(i int, p *gpu.Place) schema.Waiter {
 	return w
 }
 
-// whyWaiting explains why the first request of a run cannot have the GPUs that it could use.
+// whyWaiting explains why the first request of a run is still waiting for GPUs.
 func whyWaiting(i int, p *gpu.Place) string {
 	a, free := &p.Requests[0], 0
 	var reasons []string
@@ -148,13 +148,13 @@ func asksFor(r *schema.Waiter) string {
 	return s
 }
 
-// gpusHeld formats a load in GPUs, which may be shared.
+// gpusHeld formats a number of GPUs, which has a fraction if a GPU is shared.
 func gpusHeld(load float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(load, 'f', 1, 64), ".0")
 }
 
-// waitingRuns returns the waiting runs in order. If none of them is this user's, it inserts a run
-// of this user where it would be, unless the queue is empty.
+// waitingRuns returns the waiting runs in the order of the queue. If none of them is this user's,
+// it inserts a hypothetical run of this user at its position, unless the queue is empty.
 func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schema.Waiter {
 	list := []schema.Waiter{}
 	if !pool.Turns.HasRivals() {
@@ -179,7 +179,7 @@ func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schem
 // hypothetical is the ID of the run that waitingRuns inserts.
 const hypothetical = "gpurun gpus"
 
-// maxNext is how many waiting users gpus names.
+// maxNext is how many waiting runs gpurun gpus lists, apart from this user's.
 const maxNext = 5
 
 // printNext prints "next: bob (holds 1, waiting since 14:02), then you".

@@ -50,7 +50,7 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	case c.JSON:
 		return writeJSON(a.out, doc)
-	case c.Output == "-" || isStdout(c.Output): // a line about /dev/stdout would follow the page
+	case c.Output == "-" || isStdout(c.Output): // a line with the file's name would follow the page
 		return ignorePipe(report.HTML(a.out, doc))
 	}
 	name, write := strings.TrimSuffix(filepath.Base(refs[0].Real), filepath.Ext(refs[0].Real))+"-report.html", disk.Replace
@@ -75,8 +75,8 @@ func isStdout(name string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(file, out)
 }
 
-// overwrite replaces the content of a file that the user has named, behind any links. A device or a
-// pipe, such as /dev/stdout, stays one.
+// overwrite replaces the content of a file that the user has named, and follows symlinks. If it is
+// a device or a pipe, such as /dev/stdout, overwrite writes to it instead of replacing it.
 func overwrite(name string, data []byte) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return host.Cause(os.WriteFile(name, data, 0o666))

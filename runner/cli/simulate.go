@@ -80,7 +80,7 @@ func (p *planning) printExpected(w io.Writer) {
 	}
 }
 
-// A prediction is a forecast with its basis.
+// A prediction is a forecast and the expectations that it is based on.
 type prediction struct {
 	*forecast.Forecast
 	expected []expectation // by job
@@ -167,7 +167,7 @@ func (p *planning) firstNames(ids []int) string {
 	return jobWords([]string{p.batch.Jobs[slices.Min(ids)].Name}, 1, len(ids))
 }
 
-// bar draws the time of a job on a scale of the whole batch.
+// bar draws when a job runs, on the time scale of the whole batch.
 func bar(s forecast.Span, wall time.Duration) string {
 	at := func(t time.Duration) int { return int(int64(t) * gantt / max(int64(wall), 1)) }
 	from, to := min(at(s.Start), gantt-1), max(at(s.End), at(s.Start)+1)

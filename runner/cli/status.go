@@ -33,8 +33,8 @@ func (statusCmd) Help() string {
 		"gpurun status --json jobs.yaml | jq .counts.failed")
 }
 
-// Run prints the status of each live batch of this folder, or of the last one, once or
-// continuously.
+// Run prints the status of the given batch. By default, it prints that of each live batch in this
+// folder, or else of the last one. With --watch, it first follows one run until the run ends.
 func (c *statusCmd) Run(a *app) error {
 	alone := map[bool]string{true: "gpurun status --json "}[c.JSON]
 	if c.Watch {
@@ -89,8 +89,8 @@ func (f *runFlag) choose(refs []*batches.Ref) {
 // watchEvery is how often the run is queried.
 const watchEvery = 500 * time.Millisecond
 
-// A watcher shows a run's answer, or why a live run does not answer. With neither, the run has
-// ended.
+// A watcher shows a run's answer, or why a live run does not answer. If both arguments are empty,
+// the run has ended.
 type watcher func(s *schema.Status, silent string) error
 
 // watch follows a run until it ends or until Ctrl-C, which does not stop the run. On a terminal it
@@ -101,7 +101,8 @@ func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
 		show = a.changes(ref)
 	}
 	err = a.poll(watchEvery, func() (over bool, err error) {
-		// Look before reading the ledger, so that the last end is not missed.
+		// Check whether the run is alive before reading the ledger, so that the last end is not
+		// missed.
 		ref.Look()
 		rep, err := ref.Ask(control.Request{Op: control.OpStatus})
 		var silent *batches.Failure
@@ -117,7 +118,7 @@ func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
 		default:
 			err = show(rep.Status, "")
 		}
-		return err != nil, nil // the reader has closed the output
+		return err != nil, nil // an error means that the reader has closed the output
 	})
 	return ended, err
 }

@@ -26,7 +26,7 @@ func (c *statusCmd) print(w io.Writer, s *batches.Progress, width int, now time.
 		line("jobs run in a copy of the code: " + batches.Shown(*s.Run.Snapshot))
 	}
 	for _, p := range s.Warnings {
-		if p.Code != string(schema.WaitBreaker) { // its groups follow
+		if p.Code != string(schema.WaitBreaker) { // the held groups follow
 			line(p.Text)
 		}
 	}
@@ -101,7 +101,7 @@ func (c *statusCmd) print(w io.Writer, s *batches.Progress, width int, now time.
 // maxRetries is how many retries are listed.
 const maxRetries = 20
 
-// printQueued lists the jobs in a cluster's queue by the reason for their wait.
+// printQueued lists the jobs in a cluster's queue, grouped by the reason for their wait.
 func printQueued(w io.Writer, s *batches.Progress, width int) {
 	var heads []string
 	jobs, first := map[string][]string{}, map[string]*time.Time{}
@@ -128,8 +128,9 @@ func printQueued(w io.Writer, s *batches.Progress, width int) {
 	}
 }
 
-// sinceText describes when a live run started, or that the last run was killed or left jobs running;
-// "" if neither applies. Missing ends alone do not count, because the disk may have been full.
+// sinceText describes when a live run started, or that the last run was killed or left jobs
+// running; "" if neither applies. A run without a recorded end was not necessarily killed, because
+// the disk may have been full.
 func sinceText(s *batches.Progress) string {
 	switch {
 	case s.Alive && s.Runner.PID > 0:
@@ -168,7 +169,7 @@ func printQueues(w io.Writer, queues []schema.Lane) {
 	table(w, rows)
 }
 
-// listed are the phases whose jobs are listed, in at most linesOfNames lines each.
+// listed are the phases whose jobs are listed, in at most linesOfNames lines for each phase.
 var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Pruned, state.Interrupted, state.Blocked, state.Pending, batches.Forgotten}
 
 const linesOfNames = 2

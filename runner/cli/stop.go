@@ -81,8 +81,9 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	return a.printReply(ref, rep, said, len(req.Jobs) > 0)
 }
 
-// printReply prints what changed for which jobs, and which jobs are unchanged. It returns a failure if
-// nothing changed because all of the jobs are running, or if their ends are not in the ledger.
+// printReply prints what changed for which jobs, and which jobs are unchanged. It returns a failure
+// if jobs were refused, if keepers do not answer, or if nothing changed because jobs are still
+// running or their ends are not in the ledger.
 func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named bool) error {
 	for _, line := range rep.Messages {
 		fmt.Fprintln(a.out, ref.Name()+": "+line)
@@ -122,8 +123,9 @@ func changedLine(jobs []string, said string) string {
 	return said + ": " + jobWords(jobs, 10, len(jobs))
 }
 
-// stopOrphans stops jobs that outlived their run: it adopts them until they have ended. It leaves other
-// jobs alone. With --drain, it withdraws those that wait in a cluster's queue.
+// stopOrphans stops the selected jobs that outlived their run. It takes the place of their run
+// until they have ended. It leaves other jobs alone. With --drain, it only withdraws jobs that wait
+// in a cluster's queue.
 func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	s, err := a.Lock([]string{ref.Real}, "")
 	if err != nil {
@@ -210,17 +212,17 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 	return ids, nil
 }
 
-// orphanEnds releases the adopted jobs once the ones to stop have ended, or waiting for them is
+// orphanEnds ends stopOrphans' runner once the jobs to stop have ended, or if waiting for them is
 // pointless.
 type orphanEnds struct {
-	left   map[string]bool // by uni_id: to wait for
+	left   map[string]bool // attempts to wait for, by uni_id
 	ended  map[string]bool // by uni_id
 	drain  bool            // do not wait for jobs that begin
 	all    func()
 	silent []string // keepers that do not answer; stop does not wait for them
 }
 
-// Fact records an end, or a start.
+// Fact records that an attempt has ended or, with drain, has begun.
 func (l *orphanEnds) Fact(_ int, f state.Fact) {
 	ended := f.Kind == state.KindEnd
 	if !l.left[f.UniID] || !ended && !(l.drain && f.Kind == state.KindRunning) {

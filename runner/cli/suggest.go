@@ -10,14 +10,15 @@ import (
 	"gpurun/state/host"
 )
 
-// otherWords maps commands of other tools to ours.
+// otherWords maps commands of other tools to those of gpurun.
 var otherWords = map[string]string{
 	"result": "results", "metrics": "results", "scores": "results", "table": "results", "html": "report", "summary": "report", "export": "report", "list": "ls", "ps": "ls", "squeue": "queue", "sreport": "usage", "quota": "usage", "who": "queue", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
 	"kill": "stop", "cancel": "stop", "start": "run", "submit": "add", "hold": "pause", "suspend": "pause", "release": "resume", "continue": "resume", "scontrol": "set", "join": "wait", "dry-run": "plan", "validate": "check", "diagnose": "doctor", "lint": "check", "clean": "forget", "reset": "forget",
 }
 
-// notACommand returns an error if word, given as a job file, looks like a mistyped command, even if
-// a file of that name exists, or is neither a command nor a file.
+// notACommand returns an error if word, which was given as a job file, looks like a mistyped
+// command, even if a file with that name exists. It also returns one if word is neither a command
+// nor a file.
 func notACommand(word string) error {
 	if word == "" || strings.HasPrefix(word, "__") || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") || slices.Contains(shownCommands(), word) {
 		return nil

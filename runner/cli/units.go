@@ -17,7 +17,7 @@ func withUnit(text []byte, unit string) string {
 	return string(text)
 }
 
-// memoryFlag is a size, in MiB without a unit.
+// memoryFlag is a size. A number without a unit is in MiB.
 type memoryFlag gpu.Bytes
 
 func (m *memoryFlag) UnmarshalText(text []byte) error {
@@ -26,7 +26,7 @@ func (m *memoryFlag) UnmarshalText(text []byte) error {
 	return err
 }
 
-// timeFlag is a duration, in seconds without a unit.
+// timeFlag is a duration. A number without a unit is in seconds.
 type timeFlag time.Duration
 
 func (t *timeFlag) UnmarshalText(text []byte) error {

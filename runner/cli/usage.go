@@ -130,7 +130,7 @@ func addUp(r *schema.Usage, records []claim.Usage, days int) {
 	slices.SortFunc(r.Users, func(a, b schema.UserHours) int { return cmp.Or(cmp.Compare(b.Time, a.Time), a.UID-b.UID) })
 }
 
-// addBatch adds the GPU hours of a batch's attempts that ended in the time of the report.
+// addBatch adds the GPU hours of a batch's attempts that ended in the time span of the report.
 func (c *usageCmd) addBatch(rep *schema.Usage, file, dir string) {
 	h, sim := schema.BatchHours{File: file}, c.Sim != ""
 	starts, held := map[string]state.Fact{}, state.GPUTime{}

@@ -31,7 +31,7 @@ func (waitCmd) Help() string {
 		"gpurun wait 'train-*' --timeout 50s")
 }
 
-// How often wait checks: often at first, since a job may end soon.
+// The first and the longest pause between checks. The first is short, since a job may end soon.
 const (
 	waitFirst = 20 * time.Millisecond
 	waitMost  = 500 * time.Millisecond
@@ -118,7 +118,8 @@ func (c *waitCmd) remainingLive(a *app, ref *batches.Ref) (string, error) {
 	return printEnds(a, ref, rep.Jobs)
 }
 
-// remainingDead reads the ledger. Jobs that have not run will not end.
+// remainingDead reads the ledger. It returns an error for a job that has not run, because no run is
+// active to start it.
 func (c *waitCmd) remainingDead(a *app, ref *batches.Ref) (string, error) {
 	phases := sched.Phases(ref.Batch, ref.History)
 	name := func(id int) string { return ref.Batch.Jobs[id].Name }
@@ -143,7 +144,8 @@ func (c *waitCmd) remainingDead(a *app, ref *batches.Ref) (string, error) {
 	return printEnds(a, ref, jobs)
 }
 
-// printEnds returns which jobs have not ended, or prints how they ended and returns the exit status.
+// printEnds returns which jobs have not ended. If all have, it prints how, and returns the exit
+// status.
 func printEnds(a *app, ref *batches.Ref, jobs []*schema.Job) (string, error) {
 	var left []string
 	counts, code := map[state.Phase]int{}, batches.ExitDone

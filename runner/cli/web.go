@@ -56,7 +56,7 @@ func (c *controlFlag) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// defaultPort is the default port. If it is taken, otherPorts ports after it are tried.
+// defaultPort is the default port. If it is taken, the next otherPorts ports are tried.
 const (
 	defaultPort = 8888
 	otherPorts  = 50
@@ -266,7 +266,7 @@ func (c *webCmd) printAddress(a *app, conf *web.Config, where string, files []st
 	fmt.Fprintln(a.out, "press Ctrl-C to stop")
 }
 
-// webFailure converts an error to one that the server reports.
+// webFailure converts an error to a web.Failure, which the server reports to the client.
 func webFailure(err error) error {
 	err = problemsFailure(err)
 	var f *batches.Failure

@@ -175,17 +175,17 @@ func (h *hostReader) close() {
 	}
 }
 
-// A webBatch is a batch of the server.
+// A webBatch is a batch that the server shows.
 type webBatch struct {
 	*batches.Mirror
 	source *webSource
 }
 
-// Do performs a client's request for the batch like the command line would.
+// Do performs a client's request for the batch as the command line would.
 func (m *webBatch) Do(file string, request any) ([]string, error) {
 	b := batchFlag{File: cmp.Or(file, m.File)}
 	var run func(*app) error
-	named := true // for requests that need jobs, whether any are given
+	named := true // whether jobs are given; always true for requests that need none
 	switch r := request.(type) {
 	case web.Stop:
 		run = (&stopCmd{batchFlag: b, Jobs: r.Jobs, GPU: r.GPU, Drain: r.Drain}).Run
@@ -217,7 +217,7 @@ func (m *webBatch) Do(file string, request any) ([]string, error) {
 	return m.verb(file == "", run)
 }
 
-// onlyOurs returns nil if the batch's files belong to this user alone, or else why not.
+// onlyOurs returns an error if other users can modify one of the batch's files.
 func (m *webBatch) onlyOurs() error {
 	var read []string
 	ref, err := m.In(m.StateDir, func(path string) { read = append(read, path) }).Open(m.File)
@@ -253,7 +253,7 @@ func (m *webBatch) verb(all bool, run func(*app) error) (said []string, err erro
 	return said, err
 }
 
-// below returns the real path of a job file below the roots.
+// below returns the real path of a job file below one of the roots.
 func (s *webSource) below(file string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(s.roots[0], file)
@@ -313,7 +313,7 @@ func (s *webSource) Start(r web.Start) ([]string, error) {
 	return strings.Split(strings.TrimSpace(out), "\n"), nil
 }
 
-// runs runs a gpurun command, restricted to the roots unless it is free, and returns its output.
+// runs runs a gpurun command, restricted to the roots unless free is set, and returns its output.
 func (s *webSource) runs(free bool, args []string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -47,7 +47,7 @@ func (c *eventsCmd) Run(a *app) error {
 	})
 }
 
-// A stream prints the facts in a ledger as they are added.
+// A stream prints the facts in a ledger, including those that are added later.
 type stream struct {
 	out    io.Writer
 	ledger *disk.Follower

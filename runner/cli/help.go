@@ -11,7 +11,7 @@ import (
 	"gpurun/runner/terminal"
 )
 
-// tour prints the commands for a first try, and the running batches on this host.
+// tour prints the commands for a first try, and a running batch on this host, if there is one.
 func (a *app) tour() {
 	fmt.Fprint(a.Err, `gpurun runs the jobs in a file on the GPUs of a shared machine. A job file:
 

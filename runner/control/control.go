@@ -27,14 +27,14 @@ const (
 	OpStop    = "stop"     // stop Jobs, or the whole run if Jobs is empty
 	OpStopGPU = "stop-gpu" // stop the jobs on GPU, and stop using it
 	OpDrain   = "drain"    // start no more jobs
-	OpForget  = "forget"   // Jobs: ignore their last success
-	OpDone    = "done"     // Jobs: record them as succeeded without running them
+	OpForget  = "forget"   // ignore the last success of Jobs
+	OpDone    = "done"     // record Jobs as succeeded without running them
 	OpPause   = "pause"    // start none of Jobs, or no job at all if Jobs is empty
 	OpResume  = "resume"   // undo a pause
-	OpRetry   = "retry"    // Jobs: rerun the failed ones immediately
+	OpRetry   = "retry"    // rerun the failed ones of Jobs immediately
 	OpWait    = "wait"     // return the state of Jobs, which may be globs
 	OpReload  = "reload"   // read the job files again
-	OpSet     = "set"      // Set: settings of the run, or keys of Jobs
+	OpSet     = "set"      // apply Set to the run's settings, or to keys of Jobs
 )
 
 // A Request is a command's request to a live run.

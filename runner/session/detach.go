@@ -122,7 +122,7 @@ func Detached() *Detachment {
 	return d
 }
 
-// redirect redirects this process's output to a file, and moves its earlier output there.
+// redirect redirects this process's output to a file, and copies its earlier output there.
 func (d *Detachment) redirect(path string) error {
 	if d == nil {
 		return nil

@@ -37,7 +37,7 @@ type Config struct {
 	Files    func() ([]string, jobspec.Options, error)   // the job files and how to read them; called before each reading
 	Options  func(*jobspec.Batch) (sched.Options, error) // which jobs to run; nil runs all
 	Source   *GPUs
-	Abandon  string // host whose unfinished run to abandon
+	Abandon  string // host whose open attempts to record as lost
 	Watch    bool   // keep running, and apply changes to the job files
 	NoWait   bool
 	Yes      bool // rerun expensive successes without asking

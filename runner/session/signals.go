@@ -36,8 +36,8 @@ type signals struct {
 	code  atomic.Int32 // exit status for the first signal; 0 if there was none
 }
 
-// catchSignals starts handling signals. tty means that SIGINT comes from a keyboard. It closes
-// leave when gpurun must exit without waiting.
+// catchSignals starts handling signals. tty means that SIGINT comes from a keyboard. The handler
+// closes leave when gpurun must exit without waiting.
 func (p *Process) catchSignals(view Viewer, tty bool, leave chan<- struct{}) *signals {
 	s := &signals{leave: leave, in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), again: make(chan struct{}, 1)}
 	signal.Notify(s.in, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
@@ -56,8 +56,8 @@ func (s *signals) close() {
 }
 
 // OutliveReader keeps the run alive when stdout is closed, the terminal hangs up, or a reload
-// request comes early. It catches those signals rather than ignoring them, because jobs would
-// inherit ignored signals.
+// request arrives before the run can handle it. It catches those signals rather than ignoring them,
+// because jobs would inherit ignored signals.
 func OutliveReader() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGUSR1)
 }

@@ -47,7 +47,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error()}
 	}
-	if !asked.Known() { // a job would check this on its node, but here nothing runs between the cluster and the command
+	if !asked.Known() { // a job's task checks this on its node, but gpurun does not run on the node of an exec command
 		return &batches.Failure{
 			Code: batches.ExitUsage, Text: fmt.Sprintf("-m %s: cluster.models lists no GPU on %s with this much memory", asked.GPUMemory.Asked(), s.Engine),
 			Hint: "add models with their memory to cluster.models (see gpurun help models), or remove -m",

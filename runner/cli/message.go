@@ -7,7 +7,7 @@ package cli
 //	gpurun: hint: what to do about it
 //	gpurun: note: what was assumed
 //
-// Errors themselves carry no prefix; it is added only here.
+// Error values have no prefix. It is added only here.
 
 import (
 	"errors"
@@ -113,7 +113,8 @@ func (a *app) announceDriverWait(without bool) (done func()) {
 	})
 }
 
-// problemsFailure returns the failure that lists all errors in job files. It returns other errors unchanged.
+// problemsFailure converts errors in job files to one failure that lists them. It returns other
+// errors unchanged.
 func problemsFailure(err error) error {
 	if errors.As(err, new(*batches.Failure)) || jobspec.Problems(err) == nil {
 		return err
@@ -150,8 +151,8 @@ func problemLines(p jobspec.Problem) []string {
 
 var digits = regexp.MustCompile("[0-9]+")
 
-// mergeWarnings merges warnings that differ only in place and numbers into the first, with a count of
-// the others.
+// mergeWarnings merges warnings that differ only in their places and numbers. It keeps the first of
+// them, and adds a count of the others.
 func mergeWarnings(warnings []jobspec.Problem) (list []jobspec.Problem) {
 	alike := map[string]int{}
 	kind := func(p jobspec.Problem) string { return p.Lint + digits.ReplaceAllString(p.Text, "#") }

@@ -216,7 +216,7 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 // pointless.
 type orphanEnds struct {
 	left   map[string]bool // attempts to wait for, by uni_id
-	ended  map[string]bool // by uni_id
+	ended  map[string]bool // whether each attempt has ended, by uni_id
 	drain  bool            // do not wait for jobs that begin
 	all    func()
 	silent []string // keepers that do not answer; stop does not wait for them

@@ -100,7 +100,7 @@ func (c *webCmd) Run(a *app) error {
 	}
 }
 
-// roots returns the folders in which job files may be started.
+// roots returns the folders whose job files clients may start.
 func (c *webCmd) roots() (roots []string, err error) {
 	switch starts := c.Control.Right == web.Run; {
 	case !starts && len(c.Root) > 0:

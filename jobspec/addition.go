@@ -13,8 +13,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// ErrNoPlace means that no job can be appended to a file, because it does not end with a jobs list
-// in block style.
+// ErrNoPlace means that no job can be appended to a file, because the file does not end with a jobs
+// list in block style.
 var ErrNoPlace = errors.New("jobs is not the last list in the file")
 
 // An AlreadyThere error reports that the file already has the job.
@@ -66,8 +66,9 @@ func ListItem(j Addition) string {
 	return "- " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ")
 }
 
-// Append appends a job to a job file's text, and returns the text and the job's line. The rest of
-// the text is unchanged. The error is ErrNoPlace, an *AlreadyThere, or one from the YAML parser.
+// Append appends a job to a job file's text, and returns the new text and the job's line in it. The
+// rest of the text is unchanged. The error is ErrNoPlace, an *AlreadyThere, or one from the YAML
+// parser.
 func Append(data []byte, j Addition) (text []byte, line int, err error) {
 	jobs, err := lastJob(data)
 	if err != nil {
@@ -96,7 +97,8 @@ func Append(data []byte, j Addition) (text []byte, line int, err error) {
 	return text, line, nil
 }
 
-// lastJob returns the list of jobs if it is the last block sequence of the text.
+// lastJob returns the list of jobs if it is the last value in the file, is in block style and is
+// not empty.
 func lastJob(data []byte) (*yaml.Node, error) {
 	root, err := source.ParseYAML(data)
 	_, several := errors.AsType[*source.SecondDocument](err)

@@ -26,7 +26,7 @@ type Batch struct {
 	Sweep    string            // text of the job file converted from a W&B sweep
 	Warnings []Problem         // problems that do not prevent a run
 
-	clashing map[string]bool // log paths where another job's previous log would go, too
+	clashing map[string]bool // log paths that another job would also use for its previous log
 
 	bases map[string]*configedit.File // base configs that jobs copy, as read when the keys were computed
 }
@@ -60,7 +60,7 @@ type Options struct {
 	Format     string            // one of Formats; "" to detect it
 	Lines      map[string]Lines  // the files to read as lists of commands, by path as given
 	Config     string            // --config: the block dialect's settings file; "" for config.yaml next to the job file
-	Flags      map[string]string // setting name with hyphens → text as typed; a bare size is MiB, a bare time seconds
+	Flags      map[string]string // setting name with hyphens → text as typed; a bare size is in MiB, a bare time in seconds
 	Params     []string          // -p KEY=VALUE: overrides the jobs' own parameters
 	UserConfig string            // path of the user's defaults, which may not exist; "" for none
 	Lint       bool              // also lint the batch
@@ -85,8 +85,8 @@ func ServiceOf(url string) (service, address string, err error) { return setting
 // Labels returns a unique name for each target, free of secrets.
 func Labels(all []Notify) []string { return settings.Labels(all) }
 
-// Targets appends to all, the run's own targets, the targets that only jobs set. The appended
-// targets get no run events.
+// Targets returns the run's own targets, which are given as all, followed by the targets that only
+// jobs set. The latter get no run events.
 func (b *Batch) Targets(all []Notify) []Notify {
 	for i := range b.Jobs {
 		for _, n := range b.Jobs[i].Spec.Notify {
@@ -98,7 +98,7 @@ func (b *Batch) Targets(all []Notify) []Notify {
 	return all
 }
 
-// LongestFirst is the order that starts the longest jobs first, judging by similar jobs.
+// LongestFirst is the order that starts the longest jobs first, as estimated from similar jobs.
 const LongestFirst = settings.LongestFirst
 
 // RealPaths returns the paths of the batch's files with links resolved, as the state records them.
@@ -190,8 +190,8 @@ func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem
 	})
 }
 
-// CheckHost reports jobs that request more cores or host memory than this machine has; 0 means
-// unknown. It checks only the jobs selected by wanted; nil selects all.
+// CheckHost reports jobs that request more cores or host memory than this machine has. cores and
+// memory are 0 if unknown. It checks only the jobs selected by wanted; nil selects all.
 func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool) []Problem {
 	return b.judge(wanted, func(s *Spec) (why, hint string) {
 		switch {
@@ -208,7 +208,8 @@ func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool)
 	})
 }
 
-// judge reports the jobs that can never run, with the reason from never, once per Spec.
+// judge reports jobs that can never run, but only one job for each Spec. never returns the reason,
+// or "" for a job that can run.
 func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint string)) []Problem {
 	var out source.Report
 	judged := map[*Spec]bool{}
@@ -234,8 +235,9 @@ func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint s
 }
 
 // Continue returns b updated with next, a later reading of the same files. A job in next with the
-// same file and key as one in b keeps that job's ID and gets its new resources, needs and name. at
-// maps each ID to the job's index in next, or to -1 for removed jobs, which stay unchanged.
+// same file and key as a job in b gets the ID of the job in b, and otherwise replaces it. at maps
+// each ID to the job's index in next, or to -1 for a job that is no longer in next. Such jobs stay
+// unchanged.
 func (b *Batch) Continue(next *Batch) (merged *Batch, at []int32) {
 	type place struct {
 		file int

@@ -16,8 +16,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// eachJob calls f for each job. Once f returns true for a job, the other expansions of the same job
-// in the file are skipped.
+// eachJob calls f for each job. Once f returns true for a job, the remaining expansions of the same
+// entry in the file are skipped.
 func (l *loader) eachJob(f func(j *Job) (told bool)) {
 	told := map[*expand.Job]bool{}
 	for i := range l.batch.Jobs {
@@ -27,8 +27,8 @@ func (l *loader) eachJob(f func(j *Job) (told bool)) {
 	}
 }
 
-// path returns the absolute path of a job's file. It returns "" if the path is not given, was
-// reported as unusable, or differs between attempts.
+// path returns the absolute path that t stands for in a job. It returns "" if t is nil, the job's
+// work dir was reported as unusable, or the path contains {uni_id}, which differs between attempts.
 func (l *loader) path(j *Job, t *expand.Text) string {
 	if t == nil || t.Uses(expand.VarUniID) {
 		return ""
@@ -44,7 +44,7 @@ func (l *loader) path(j *Job, t *expand.Text) string {
 // checkLogs refuses two jobs that would write to the same log.
 func (l *loader) checkLogs() {
 	owner := map[string]*Job{}
-	var kept []func() // deferred checks of logs that are named like a previous log
+	var kept []func() // deferred checks of logs whose names look like those of previous logs
 	l.eachJob(func(j *Job) bool {
 		for n, t := range j.Spec.text.Logs() {
 			path := l.path(j, t)
@@ -107,7 +107,7 @@ func (p *proto) noConfig(texts []*expand.Text) {
 	}
 }
 
-// A configCopy is a config copy that a job writes to a path given in the job file.
+// A configCopy is a copy of a config that a job writes to a path given in the job file.
 type configCopy struct {
 	job        *Job
 	base       *configedit.File
@@ -160,7 +160,7 @@ func (l *loader) checkConfigs() {
 	})
 }
 
-// checkPaths reports unset variables in all paths of a job.
+// checkPaths reports unset variables in a job's paths, and logs that name a folder.
 func (p *proto) checkPaths() {
 	list := append(slices.Concat(p.Logs(), p.Outputs, p.Inputs), p.WorkDir)
 	if c := p.Config; c != nil {
@@ -181,7 +181,8 @@ func (p *proto) checkPaths() {
 	}
 }
 
-// lint checks one job of the file, for all expansions at once. params are the job's own.
+// lint checks one job of the file, for all expansions at once. params holds the job's own params,
+// without those from defaults.
 func (p *proto) lint(params *yaml.Node) {
 	if !p.file.opts.Lint {
 		return

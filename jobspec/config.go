@@ -81,8 +81,8 @@ func (p *proto) readSets(c *expand.Config, under []string, add bool, n *yaml.Nod
 	})
 }
 
-// open returns the base config, which is read once for all jobs, and the changes of one job. It
-// calls note before it reads the base.
+// open returns the base config, which is read once for all jobs, and the changes that one job
+// makes. It calls note before it reads the base.
 func (b *Batch) open(c *expand.Config, v *expand.Values, note func(path string)) (base *configedit.File, sets []configedit.Set, problems []Problem) {
 	path, err := c.BasePath(v)
 	if err != nil {

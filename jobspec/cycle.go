@@ -24,9 +24,9 @@ const (
 type cycleSearch struct {
 	jobs    []Job
 	before  []int32
-	sets    map[*int32]int32 // nodes of slices with several elements, by first element
-	members [][]int32        // of each set
-	state   []visitState     // of jobs, then of sets
+	sets    map[*int32]int32 // the node of each slice with several elements, by the address of its first element
+	members [][]int32        // the elements of each set
+	state   []visitState     // the states of all jobs, followed by those of the sets
 }
 
 // A pathStep is a node on the current path, with the edges that have not been followed yet.
@@ -61,7 +61,8 @@ func (s *cycleSearch) walk(start int32, tell func([]int32) bool) bool {
 	return true
 }
 
-// cycle returns the jobs on path, starting at node to. They wait for each other.
+// cycle returns the jobs that wait for each other: those on the part of path that begins at the
+// node to.
 func (s *cycleSearch) cycle(path []pathStep, to int32) (ids []int32) {
 	from := len(path) - 1
 	for path[from].at != to {

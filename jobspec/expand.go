@@ -45,9 +45,9 @@ func (f *fileJobs) expand(p *proto) {
 	}
 }
 
-// distinguish appends the values of unused parameters to the name if expansions would otherwise
-// have the same name, with the file's own values or with those from the command line. So -p selects
-// jobs of the file under their own names.
+// distinguish adds unused parameters to the name if two expansions would otherwise have the same
+// name, either with the file's own values or with those from -p. Because it checks both, a job has
+// the same name with and without -p.
 func (p *proto) distinguish() {
 	for _, m := range []*expand.Matrix{p.written, p.Matrix} {
 		if m == nil {
@@ -90,7 +90,8 @@ func (p *proto) nameOf(v *expand.Values) string {
 	return name
 }
 
-// spell returns a value as it appears in names: with a hash if names repeat without it.
+// spell returns a value as it appears in names. If names would otherwise repeat, it adds a hash to
+// a value that contains other characters.
 func (p *proto) spell(value string) string {
 	s := sanitize(value)
 	if p.hashed && s != value {
@@ -133,8 +134,8 @@ func nameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-+=,@/", c) >= 0
 }
 
-// maxSegment is the maximum length of one segment of a name, because it may become a log's file
-// name.
+// maxSegment is the maximum length of one segment of a name, which may become the file name of a
+// log.
 const maxSegment = 200
 
 // badName returns what is wrong with a name, or "".

@@ -11,14 +11,15 @@
 //
 // # Adding a dialect
 //
-// Define a dialect in jobspec/dialect.go, with functions that read a file, its settings and its
-// jobs, and a style with the defaults of its jobs. Write a function that recognizes its files, and
-// call it in dialectOf. Add the dialect's name to Formats and to --format (runner/cli/grammar.go).
-// Put the four functions into a file of their own, like plain.go: reading fills in a fileJobs
-// (load.go), and each job becomes a proto (proto.go), which expand (expand.go) turns into jobs with
-// names, keys and specs. A parser of more than a few lines is a package of its own that does not
-// use jobs, like jobspec/block, with its allowed imports listed in runner/house_test.go. Describe
-// the dialect in docs/reference/jobfile.md, and add an example to jobs/.
+// In jobspec/dialect.go, define a dialect, with functions that read a file, its settings and its
+// jobs, and define a style, with the defaults of its jobs. Write a function that recognizes its
+// files, and call it in dialectOf. Add the dialect's name to Formats and to --format
+// (runner/cli/grammar.go). Put the four functions into a file of their own, like plain.go: reading
+// fills in a fileJobs (load.go), and each job becomes a proto (proto.go), which expand (expand.go)
+// turns into jobs with names, keys and specs. A parser of more than a few lines belongs in its own
+// package, such as jobspec/block. That package must not use jobs, and its allowed imports are
+// listed in runner/house_test.go. Describe the dialect in docs/reference/jobfile.md, and add an
+// example to jobs/.
 package jobspec
 
 import (
@@ -77,9 +78,9 @@ type PoolUse struct {
 type Retry struct {
 	Max          int           // retries after the first attempt; -1 for no limit
 	Delay        time.Duration // before each retry
-	BackoffAfter int           // Backoff replaces Delay after every BackoffAfter failures; 0 for never
+	BackoffAfter int           // Backoff replaces Delay after every BackoffAfter-th failure; 0 for never
 	Backoff      time.Duration
-	On           []string // kinds of failure: oom, timeout, stalled, signal, exit, lost, and exit codes; empty for all
+	On           []string // failures to retry: kinds (oom, timeout, stalled, signal, exit, lost) and exit codes; empty for all
 	MemoryGrowth float64  // factor on gpu_memory after an OOM; 0 or 1 for none
 }
 
@@ -113,7 +114,7 @@ func (j *Job) Params() []Param { return j.values().Resolved() }
 // values returns the values of the variables that are known before the job starts.
 func (j *Job) values() *expand.Values { return j.text().Matrix.Values(int(j.combo), j.Name) }
 
-// A Spec is the scheduler's view of a job, shared by all expansions with equal specs. Batch.Render
+// A Spec is the scheduler's view of a job. Expansions with equal specs share one Spec. Batch.Render
 // renders its texts.
 type Spec struct {
 	Request    gpu.Request // GPUs

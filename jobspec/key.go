@@ -17,11 +17,11 @@ import (
 // recipe is the version of the rules below. Change it only together with code that still recognizes
 // jobs recorded as done under older recipes.
 //
-// The key covers commands and args with parameters filled in and run-time variables left as is,
-// parameters, env, shell, the values of the rendered config, the work dir as written and, for jobs
-// equal in all of these, their number within the file. It does not cover name (unless a text uses
-// {name}), resources, retries, log, needs, or the location of the file. docs/reference/jobfile.md
-// documents this.
+// The key covers commands and args (with parameters filled in, but run-time variables left as is),
+// parameters, env, shell, the values of the rendered config, and the work dir as written. If
+// several jobs in the file are equal in all of these, it also covers their number among these jobs.
+// It does not cover name (unless a text uses {name}), resources, retries, log, needs, or the
+// location of the file. docs/reference/jobfile.md documents this.
 const recipe = "gpurun key 1"
 
 // A digest is the input of a hash, encoded so that different lists of strings never have the same
@@ -156,7 +156,7 @@ func withoutNumbers(s string) string {
 			continue
 		}
 		out.WriteByte('#')
-		for last := -1; last != i; { // i is the last byte of the number
+		for last := -1; last != i; { // i is the index of the number's last byte so far
 			switch last = i; {
 			case is(i+1, digits):
 				i++

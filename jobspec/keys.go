@@ -19,7 +19,7 @@ type JobKey struct {
 	only    bool                                    // only for experiment lists
 	read    func(s *Spec, values []string) error    // nil if readResources does not read it
 	Used    func(j *Job, s *settings.Settings) bool // whether a job uses the key; for keys with Note or Fix
-	Note    string                                  // what has no effect on a cluster, for a note; "" for no note
+	Note    string                                  // names what has no effect on a cluster; "" for no note
 	Fix     string                                  // what to do instead if clusters do not support the key
 }
 
@@ -45,10 +45,10 @@ func forCluster(key, between string) JobKey {
 	}}
 }
 
-// in returns a key whose mapping is read as a whole.
+// in returns a key whose value is a mapping that is read as a whole.
 func in(key string) JobKey { return JobKey{Name: key, mapping: true} }
 
-// or allows a mapping as the key's value, too.
+// or also allows a mapping as the key's value.
 func (k JobKey) or() JobKey { k.mapping = true; return k }
 
 // lost sets the note or the alternative for a key that has no effect on a cluster.

@@ -31,8 +31,8 @@ type lineReader struct {
 	first    commandLine    // the first of those lines
 }
 
-// parseLines parses a list of commands. Every line except comments becomes a job or a problem. note
-// reports what was removed from lines, if anything.
+// parseLines parses a list of commands. Every command becomes a job or a problem. note reports what
+// was removed from lines, if anything.
 func parseLines(file string, data []byte) (jobs []commandLine, problems []source.Problem, note source.Problem) {
 	r := &lineReader{file: file, names: map[string]int{}}
 	for _, l := range splitLines(data) {
@@ -58,7 +58,7 @@ func (r *lineReader) words() string {
 	return text
 }
 
-// splitLines joins lines that end in a backslash with the next one, and drops blank lines and
+// splitLines joins each line that ends in a backslash with the next one, and drops blank lines and
 // comments.
 func splitLines(data []byte) []commandLine {
 	var all []commandLine
@@ -83,7 +83,8 @@ func splitLines(data []byte) []commandLine {
 	return all
 }
 
-// continues reports whether a line ends in an unescaped backslash, and returns the line without it.
+// continues returns a line without the unescaped backslash at its end, and reports whether there
+// was one.
 func continues(line string) (string, bool) {
 	bare := strings.TrimRight(line, `\`)
 	if (len(line)-len(bare))%2 == 0 {
@@ -164,9 +165,9 @@ func shortened(slug string) string {
 }
 
 // nameDistinctly renames long lines after the words in which they differ from other lines with the
-// same first word. names holds the slugs of lines that already have one, by hash; nameDistinctly
-// adds those of the other long lines. apart is false for a list named by a version that did not
-// keep names: its lines are named after their beginnings and ends.
+// same first word. names holds the slugs of lines that were named before, by hash; nameDistinctly
+// adds the slugs of the other long lines. apart is false for a list that was named by a version
+// that did not keep names. Its lines are still named after their beginnings and ends.
 func nameDistinctly(list []commandLine, names map[string]string, apart bool) {
 	have := map[[2]string]int{} // number of lines, by first word and by a word in the line
 	for _, l := range list {
@@ -195,8 +196,8 @@ func nameDistinctly(list []commandLine, names map[string]string, apart bool) {
 	}
 }
 
-// distinctiveWords returns the first words of a line followed by its uncommon words, each after its
-// option.
+// distinctiveWords returns a slug of a line's first words and its uncommon words, each preceded by
+// its option.
 func distinctiveWords(words []string, common func(word string) bool) string {
 	text, at := "", 0
 	for i, w := range words {

@@ -182,7 +182,8 @@ func (g *grapher) nearestJob(f *fileJobs, name string) string {
 	return source.DidYouMean(name, known, "")
 }
 
-// otherFile finds a file of the batch by its path relative to f.
+// otherFile finds a file of the batch by its path, which may be relative to f or as given on the
+// command line, or by its base name if that is unique.
 func (g *grapher) otherFile(f *fileJobs, path string) *fileJobs {
 	abs := path
 	if !filepath.IsAbs(path) {

@@ -158,8 +158,8 @@ func (l *loader) configUse() {
 	l.out.Add(Problem{File: "--config", Text: "works only with block files, but " + l.files[0].src.Path + " is not a block file", Hint: "write the settings in the job file, or use flags"})
 }
 
-// placeWorkDir sets the file's work dir. A path from a flag is relative to the current folder,
-// others to the folder of the job file.
+// placeWorkDir sets the file's work dir. A path from a flag is relative to the current folder; any
+// other path is relative to the folder of the job file.
 func (f *fileJobs) placeWorkDir(flags, file, user []settings.Given) {
 	for i, list := range [][]settings.Given{flags, file, user} {
 		at := slices.IndexFunc(list, func(g settings.Given) bool { return g.Name == "work_dir" })

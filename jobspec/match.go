@@ -15,7 +15,7 @@ var (
 )
 
 // Glob compiles a pattern for names: * matches any text including slashes; ? one character; [ab] or
-// [a-c] one character in a set; [!a] one outside it.
+// [a-c] one character in the set; [!a] one character outside the set.
 func Glob(pattern string) *regexp.Regexp {
 	expr := globToken.ReplaceAllStringFunc(pattern, func(s string) string {
 		switch {

@@ -12,7 +12,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Metric is a number that a job produces. A Goal is whether higher or lower is better.
+// A Metric is a number that a job produces. A Goal says whether higher or lower values are better.
 type (
 	Metric = expand.Metric
 	Goal   = expand.Goal
@@ -25,11 +25,11 @@ const (
 	Min    = expand.Min
 )
 
-// Metrics returns the metrics that the job file declares, without paths.
+// Metrics returns the metrics that the job file declares, without the paths of their files.
 func (j *Job) Metrics() []Metric { return j.text().Metrics }
 
-// Entry returns the line of the job in its file and its name as written. All jobs of one matrix
-// share both.
+// Entry returns the line of the job in its file, and the job's name as written there. All jobs of
+// one matrix share both.
 func (j *Job) Entry() (line int, name string) {
 	t := j.text()
 	return t.Line, t.Name.Raw
@@ -203,9 +203,9 @@ func grouped(text string) string {
 }
 
 // Factors returns the values that distinguish a job's results from those of other jobs: its
-// parameters, except those derived from others. For a job without parameters, it returns the
-// written-out values: for an experiment, its config, algorithm, seed and arguments; otherwise its
-// arguments and config changes.
+// parameters, except those derived from others. For a job without parameters, it returns the values
+// written in its other keys: for an experiment, the config, algorithm, seed and arguments;
+// otherwise, the base and changes of the config, and the arguments.
 func (j *Job) Factors() []Param {
 	v := j.values()
 	if own := v.Own(); len(own) > 0 {

@@ -26,8 +26,8 @@ func isYAML(s *source.Source) bool {
 	return jobsAtTop.Match(s.Data) || bytes.HasPrefix(bytes.TrimSpace(s.Data), []byte("{"))
 }
 
-// readYAML reads a file of native jobs and experiments. Its settings may be usable even if its jobs
-// are not.
+// readYAML reads a file of native jobs and experiments. The file's settings may be usable even if
+// its jobs are not.
 func (f *fileJobs) readYAML() {
 	f.root = f.src.Parse(ourKeys())
 	f.partial = f.root == nil || !f.src.Resolve(f.root)

@@ -118,7 +118,7 @@ func (p *proto) applyConfigKeys() {
 	p.Log, p.Stdout, p.Stderr = p.ownFile("log"), p.ownFile("stdout"), p.ownFile("stderr")
 	p.checkPaths()
 	p.noConfig(append(p.Logs(), p.Run()[len(p.Commands):]...))
-	p.spec(&expand.Values{Name: p.Name.Raw}) // reports problems at their position in this file
+	p.spec(&expand.Values{Name: p.Name.Raw}) // reports problems at their position in the config file
 	p.src = src
 }
 
@@ -157,7 +157,7 @@ func (l *loader) source(path string) *source.Source {
 
 var interpreter = regexp.MustCompile(`^#!\S*/(?:env (?:-S )?)?((?:ba|da|k|z|)sh|python[0-9.]*)\s`)
 
-// offerExec refuses a program, and suggests commands that run it: its lines are not jobs.
+// offerExec refuses a program, because its lines are not jobs, and suggests commands that run it.
 func (f *fileJobs) offerExec() bool {
 	if f.dialect != &yamlFormat || isYAML(f.src) {
 		return false

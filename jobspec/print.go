@@ -15,9 +15,9 @@ import (
 )
 
 // Print writes a batch of one file as native YAML, with every job spelled out. Parsing the result
-// gives jobs with the same names, keys, needs and resources, and printing those gives the same text.
-// Only a list of commands is folded, into jobs named after their parameters. Unlike lists what
-// native YAML cannot express.
+// gives jobs with the same names, keys, needs and resources, and printing those gives the same
+// text. A list of commands is an exception: Print folds it into jobs named after their parameters.
+// For what native YAML cannot express, see Unlike.
 func Print(b *Batch) []byte {
 	p := &printer{b: b}
 	p.file(&b.Files[0])
@@ -48,7 +48,7 @@ func (p *printer) line(indent int, format string, args ...any) {
 	p.out.WriteByte('\n')
 }
 
-// entry starts a key of a job; under adds a line to it.
+// entry adds a key of a job, with its value; under adds a line to the last entry.
 func (p *printer) entry(format string, args ...any) {
 	p.entries = append(p.entries, fmt.Sprintf(format, args...)+"\n")
 }
@@ -98,8 +98,8 @@ func (p *printer) file(f *File) {
 	}
 }
 
-// folded returns the entries for a list of commands, or "" if f is not one, has fewer than two jobs
-// or contains {variables} of its own.
+// folded returns the entries for a list of commands, or "" if f is another kind of file, has fewer
+// than two jobs, or contains braces that would need escaping.
 func (p *printer) folded(f *File, jobs []Job) string {
 	if f.Dialect != ofLines.name || len(jobs) < 2 {
 		return ""
@@ -237,8 +237,8 @@ func (p *printer) run(t *expand.Job) {
 	}
 }
 
-// params prints parameters. A null one goes into a matrix with one value, because null in params
-// would remove the parameter.
+// params prints parameters. A null parameter goes into a matrix with one value, because null in
+// params would remove it.
 func (p *printer) params(list []*Param) {
 	print := func(head string, null bool) {
 		if !slices.ContainsFunc(list, func(v *Param) bool { return (v.Tag == "!!null") == null }) {
@@ -313,7 +313,7 @@ func (p *printer) implied(j *Job) map[string]string {
 	return all
 }
 
-// retry prints the retries of a block, because blocks have other defaults.
+// retry prints the retries of a block, because their defaults differ from those of native jobs.
 func (p *printer) retry(r *Retry) {
 	most := strconv.Itoa(r.Max)
 	if r.Max < 0 {

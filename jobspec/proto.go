@@ -24,7 +24,7 @@ type proto struct {
 	written   *expand.Matrix  // the matrix with the file's own values, if -p replaces some; else nil
 	inherited map[string]bool // keys taken from defaults
 	unread    bool            // a text has a problem, so what the job uses is unknown
-	hashed    bool            // names get hashes of values with characters that names cannot have
+	hashed    bool            // names include a hash of each value that has characters not allowed in names
 	notify    []Notify
 	specs     map[string]*Spec // by their rendered resources
 }
@@ -151,8 +151,8 @@ func (p *proto) util(share bool) int {
 	return p.file.settings.MaxUtil
 }
 
-// nestedName refuses a name with a parameter that contains the name itself, or a path that differs
-// between machines.
+// nestedName refuses a name with a parameter whose value contains {name}, which would be circular,
+// or {work_dir}, which differs between machines.
 func (p *proto) nestedName() {
 	for _, g := range p.Name.Segs {
 		reach := p.Matrix.Reach[g.Param]
@@ -186,7 +186,7 @@ func (p *proto) nestedFormats() {
 func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column, Tag: "!!map"}
 	spelt := map[string]*yaml.Node{}
-	empty := "" // the last key without a value that needs a mapping
+	empty := "" // the previous key, if it accepts a mapping but has no value
 	s.Pairs(n, what, func(k, v *yaml.Node) {
 		word := source.OwnKey(k.Value)
 		key := keyNamed(word)

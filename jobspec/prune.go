@@ -26,7 +26,7 @@ type Prune struct {
 	Min    int      // how many other jobs must have reached the same step
 }
 
-// between returns a parser for numbers of at least from and below to.
+// between returns a parser for numbers that are at least from and less than to.
 func between(from, to float64, hint, what string) func(string) (float64, error) {
 	return func(s string) (float64, error) {
 		n, err := strconv.ParseFloat(s, 64)
@@ -77,7 +77,7 @@ func (p *proto) checkPrune(d *draft) {
 	}
 }
 
-// checkAmong reports parameters that no job has.
+// checkAmong reports the parameters in among that are not in params.
 func (f *fileJobs) checkAmong(what string, among []*expand.Text, params []string) {
 	for _, t := range among {
 		if !slices.Contains(params, t.Raw) {
@@ -86,8 +86,8 @@ func (f *fileJobs) checkAmong(what string, among []*expand.Text, params []string
 	}
 }
 
-// lintPrune warns about groups in which prune never compares a job, and about metrics that it would
-// misread.
+// lintPrune warns about jobs that prune never compares, because too few differ only in the among
+// parameters, and about metrics that it would misread.
 func (l *loader) lintPrune() {
 	size, groups := map[uint64]int{}, map[*expand.Job][]uint64{}
 	var first []*Job
@@ -121,7 +121,7 @@ func (l *loader) lintPrune() {
 // small is an example of how programs print small numbers.
 const small = "9.5e-05"
 
-// group returns the group that captures a metric's number, as an expression of its own.
+// group returns the group that captures a metric's number, as a separate expression.
 func group(re *regexp.Regexp) *regexp.Regexp {
 	tree, err := syntax.Parse(re.String(), syntax.Perl)
 	for parts := []*syntax.Regexp{tree}; err == nil && len(parts) > 0; parts = append(parts[1:], parts[0].Sub...) {

@@ -13,8 +13,9 @@ import (
 	"gpurun/jobspec/expand"
 )
 
-// Render returns the job with every variable replaced. It fails only if a path contains an unset
-// $VAR, or if the base of a config is unreadable or lacks a key.
+// Render returns the job with every variable replaced. It fails only if the job does not come from
+// a job file, a path contains an unset $VAR, or the base of its config cannot be read or changed as
+// required.
 func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) { return b.render(j, rt, true) }
 
 // Paths is like Render, but returns only the paths of files: no commands, no environment, and no
@@ -134,17 +135,17 @@ func (b *Batch) Planned(j *Job) (commands, later []string) {
 	return t.Script(v), later
 }
 
-// These limit what a start records of a config: longer values become hashes, and a config with more
-// values becomes a single hash.
+// These limit what is recorded about a config when a job starts. Longer values become hashes, and a
+// config with more values becomes a single hash.
 const (
 	maxTraits     = 200
 	maxTraitValue = 60
 )
 
-// Traits returns what a job does apart from its commands and parameters, in a form that can be
-// compared between attempts: "config model.depth" with its value, and "env NAME", "shell" and
-// "work_dir" with a hash, because environment values must not be recorded. Run-time variables are
-// not replaced.
+// Traits returns what determines the effect of a job apart from its commands and parameters, in a
+// form that can be compared between attempts. Keys such as "config model.depth" have the value
+// itself; "env NAME", "shell" and "work_dir" have a hash, because environment values must not be
+// recorded. Run-time variables are not replaced.
 func (b *Batch) Traits(j *Job) map[string]string {
 	t := j.text()
 	traits := map[string]string{}

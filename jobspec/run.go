@@ -117,7 +117,8 @@ func (p *proto) readEnv() {
 	})
 }
 
-// checkInherited checks a value of env for variables that it inherits from gpurun's environment.
+// checkInherited checks the variables that a value of env takes from gpurun's environment. It also
+// warns about ~, which is not expanded.
 func (p *proto) checkInherited(name string, v *yaml.Node, t *expand.Text) {
 	if strings.HasPrefix(v.Value, "~/") || v.Value == "~" && v.Style != 0 {
 		p.src.Warning(v.Line, v.Column, "write $HOME", "env: %s: %q is passed as is: ~ is not expanded here", name, source.Clip(v.Value))
@@ -134,8 +135,9 @@ func (p *proto) checkInherited(name string, v *yaml.Node, t *expand.Text) {
 	}
 }
 
-// shells are programs that take a command after an option such as -c, and otherwise treat it as a
-// script's name. Users may write the name alone, as in GitHub Actions.
+// shells are programs that take a command after an option such as -c. Without the option, they
+// treat their argument as a script's name. Users may write only the shell's name, as in GitHub
+// Actions.
 var shells = map[string][]string{
 	"bash": {"bash", "-e", "-o", "pipefail", "-c"}, "sh": {"sh", "-e", "-c"}, "dash": {"dash", "-e", "-c"},
 	"zsh": {"zsh", "-e", "-o", "pipefail", "-c"}, "ksh": {"ksh", "-e", "-o", "pipefail", "-c"}, "fish": {"fish", "-c"},

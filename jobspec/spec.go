@@ -141,7 +141,7 @@ func (p *proto) build(v *expand.Values) *Spec {
 	return &d.Spec
 }
 
-// finish takes what the job does not set from the batch's settings, and checks the result.
+// finish fills in what the job does not set, using the batch's settings, and checks the result.
 func (p *proto) finish(d *draft) {
 	s := p.file.settings
 	if d.Grace = s.Grace; d.given["timeout.grace"] == nil {
@@ -221,8 +221,8 @@ func (s *Spec) overTime() error {
 		"cluster.time is %s, less than timeout (%s) plus grace (%s)", source.FormatDuration(s.ClusterTime), source.FormatDuration(s.Timeout), source.FormatDuration(s.AtTimeout.Grace))
 }
 
-// slots decides whether a job shares its GPUs, and with how many other jobs. Setting slots implies
-// sharing, unless share: false is set in the same place (job or settings).
+// slots decides whether a job shares its GPUs, and how many jobs may share each of them. Setting
+// slots implies sharing, unless share: false is set in the same place (job or settings).
 func (p *proto) slots(d *draft) {
 	r := &d.Request
 	share, slots := d.given["share"], d.given["slots"]

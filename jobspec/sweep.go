@@ -22,8 +22,8 @@ var (
 	sweepKeys      = []string{"program", "method", "parameters", "command", "name", "description", "project", "entity", "run_cap", "metric", "early_terminate"}
 	sweepParamKeys = []string{"value", "values", "distribution", "min", "max", "mu", "sigma", "q", "parameters"}
 	argMacros      = []string{"${args}", "${args_no_hyphens}", "${args_no_boolean_flags}", "${args_json}"}
-	// These are gpurun's names for W&B's distributions. On a logarithmic scale, 1/X is uniform if X
-	// is.
+	// These are gpurun's names for W&B's distributions. The inverse distributions are "log", too,
+	// because if X is uniform on a logarithmic scale, so is 1/X.
 	distributions = map[string]string{
 		"int_uniform": "int", "uniform": "uniform", "q_uniform": "uniform", "normal": "normal", "q_normal": "normal", "log_normal": "lognormal", "q_log_normal": "lognormal",
 		"log_uniform": "log", "q_log_uniform": "log", "log_uniform_values": "log", "q_log_uniform_values": "log", "inv_log_uniform": "log", "inv_log_uniform_values": "log",
@@ -227,7 +227,8 @@ func (c *sweepConverter) value(k *yaml.Node, path string, v *yaml.Node, quote st
 	return name
 }
 
-// draw returns the distribution of a parameter of sample or, in a grid, its range.
+// draw returns a parameter's distribution, as sample spells it. In a grid, it returns the
+// parameter's range.
 func (c *sweepConverter) draw(k, v *yaml.Node) string {
 	var err error
 	number := func(key string, f float64) float64 {

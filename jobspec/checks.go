@@ -27,8 +27,8 @@ func (l *loader) eachJob(f func(j *Job) (told bool)) {
 	}
 }
 
-// path returns the absolute path that t stands for in a job. It returns "" if t is nil, the job's
-// work dir was reported as unusable, or the path contains {uni_id}, which differs between attempts.
+// path returns the absolute path that t stands for in a job. It returns "" if t is nil, the path
+// was reported as unusable, or it contains {uni_id}, which differs between attempts.
 func (l *loader) path(j *Job, t *expand.Text) string {
 	if t == nil || t.Uses(expand.VarUniID) {
 		return ""

@@ -32,7 +32,7 @@ type style struct {
 	name    string // name of the dialect, for display
 	share   bool   // jobs may share GPUs
 	anyUtil bool   // jobs may use GPUs however busy they are
-	ownUtil bool   // max_util also applies to jobs that share GPUs, even with only this user's processes
+	ownUtil bool   // max_util applies even to jobs that share GPUs with only this user's processes
 	spec    Spec   // the Spec of a job before its keys are read
 }
 

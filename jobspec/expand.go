@@ -46,8 +46,8 @@ func (f *fileJobs) expand(p *proto) {
 }
 
 // distinguish adds unused parameters to the name if two expansions would otherwise have the same
-// name, either with the file's own values or with those from -p. Because it checks both, a job has
-// the same name with and without -p.
+// name, either with the file's own values or with those from -p. Because it always checks the
+// file's own values, jobs selected with -p keep their names.
 func (p *proto) distinguish() {
 	for _, m := range []*expand.Matrix{p.written, p.Matrix} {
 		if m == nil {
@@ -91,7 +91,7 @@ func (p *proto) nameOf(v *expand.Values) string {
 }
 
 // spell returns a value as it appears in names. If names would otherwise repeat, it adds a hash to
-// a value that contains other characters.
+// each value with characters that are not allowed in names.
 func (p *proto) spell(value string) string {
 	s := sanitize(value)
 	if p.hashed && s != value {

@@ -11,9 +11,9 @@
 //
 // # Adding a dialect
 //
-// In jobspec/dialect.go, define a dialect, with functions that read a file, its settings and its
-// jobs, and define a style, with the defaults of its jobs. Write a function that recognizes its
-// files, and call it in dialectOf. Add the dialect's name to Formats and to --format
+// Define a dialect and a style in jobspec/dialect.go. The dialect holds functions that read a file,
+// its settings and its jobs; the style holds the defaults of its jobs. Write a function that
+// recognizes its files, and call it in dialectOf. Add the dialect's name to Formats and to --format
 // (runner/cli/grammar.go). Put the four functions into a file of their own, like plain.go: reading
 // fills in a fileJobs (load.go), and each job becomes a proto (proto.go), which expand (expand.go)
 // turns into jobs with names, keys and specs. A parser of more than a few lines belongs in its own

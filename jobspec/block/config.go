@@ -38,9 +38,9 @@ var settingOf = map[string]string{
 }
 
 // ReadConfig reads path or, if that is "", the config.yaml next to the job file, if any. A file
-// without block-file settings belongs to another program and is ignored, with a warning. In a file
-// given explicitly, native settings and job keys count, too. keys are the words that may begin a
-// line, for hints. jobKeys are all keys of a job.
+// without block-file settings is assumed to belong to another program, and is ignored with a
+// warning. If path is set, native settings and job keys count as block-file settings, too. keys are
+// the words that may begin a line, for hints. jobKeys are all keys of a job.
 func ReadConfig(job *source.Source, path string, keys, jobKeys []string, out *source.Report) Config {
 	c := Config{WorkDir: filepath.Dir(job.Dir), DirKey: "..", DirFrom: "default"}
 	named := path != ""
@@ -126,7 +126,8 @@ func (r *reader) read(root *yaml.Node) {
 	})
 }
 
-// set records a setting. Setting it under both of its names is ambiguous, so it is rejected.
+// set records a setting. A setting that appears under both of its names is ambiguous, so set
+// refuses it.
 func (r *reader) set(k *yaml.Node, name, value string) {
 	if first := r.at[name]; first != nil {
 		r.Problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) are the same setting", k.Value, first.Value, first.Line)
@@ -138,8 +139,8 @@ func (r *reader) set(k *yaml.Node, name, value string) {
 	}
 }
 
-// other accepts native settings and job keys, and refuses misspelled keys. It ignores all others,
-// because such files also contain the scripts' own settings.
+// other accepts native settings and job keys, and refuses misspelled keys. It ignores all other
+// keys, because such files also contain the scripts' own settings.
 func (r *reader) other(k, v *yaml.Node) {
 	if slices.Contains(r.native, k.Value) {
 		if text, ok := settings.Text(r.Source, k.Value, v); ok {
@@ -180,8 +181,8 @@ func isTrue(v *yaml.Node) bool {
 	return v != nil && (strings.EqualFold(v.Value, "true") || strings.EqualFold(v.Value, "yes") || strings.EqualFold(v.Value, "on"))
 }
 
-// yesNo converts a bool to yes or no. Like other programs that read these files, it accepts on and
-// yes.
+// yesNo reads a boolean, and returns yes if it is true and no if it is false. Like other programs
+// that read these files, it also accepts on, off, yes and no.
 func (r *reader) yesNo(k, v *yaml.Node, yes, no string) string {
 	text, _, ok := r.Scalar(v, k.Value)
 	switch strings.ToLower(text) {

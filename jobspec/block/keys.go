@@ -36,7 +36,8 @@ func (r *reader) jobKey(k, v *yaml.Node) bool {
 	return true
 }
 
-// setJobKey sets a job key of all blocks. k is the key in the file that stands for it.
+// setJobKey sets a job key of all blocks. word is its canonical name, and k is the key as written
+// in the file.
 func (r *reader) setJobKey(k *yaml.Node, word string, v *yaml.Node) {
 	if r.config.Job == nil {
 		r.config.Job, r.config.File = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: k.Line, Column: k.Column}, r.Source

@@ -164,8 +164,8 @@ func (p *parser) neither(lines []line) {
 	p.problem(first, hint, `%s a job: %q (a job is commands and a line "queue,GB", or a queue line, commands and a GB line)`, where, source.Clip(first.text))
 }
 
-// number returns the number on a line. The rest of the line must be a comment, so that no command
-// is silently dropped.
+// number returns the number on a line. It refuses a line with a command after the number, so that
+// no command is silently dropped.
 func (p *parser) number(l line) string {
 	if m := commandBehind.FindStringSubmatch(l.text); m != nil {
 		p.problem(l, `put it on its own line; if it is a comment, put "#" before it`, "the command %q follows a number", source.Clip(m[1]))

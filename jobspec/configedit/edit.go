@@ -28,7 +28,8 @@ func (e *edit) problem(s Set, hint, format string, args ...any) bool {
 	return false
 }
 
-// apply makes all changes: first to existing values, in one pass, then additions.
+// apply makes all changes. It first changes existing values, in one pass, and then adds missing
+// keys.
 func (e *edit) apply(sets []Set) {
 	var spans []span
 	var later []Set
@@ -145,8 +146,8 @@ func (e *edit) put(n *yaml.Node, to yaml.Node) {
 	*n = to
 }
 
-// swap changes the text, and reports a problem if it then does not have the values of the changed
-// tree.
+// swap changes the text, and reports a problem if the values of the new text differ from those of
+// the changed tree.
 func (e *edit) swap(s Set, spans []span) bool {
 	if !e.withText {
 		return true

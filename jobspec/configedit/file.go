@@ -116,9 +116,9 @@ func (f *File) Edit(sets []Set) ([]byte, []source.Problem) {
 }
 
 // Values returns the values of the copy that Edit would make, without the parts that no program
-// sees: comments, key order, quotes, anchors. They consist of maps by string, slices, strings,
-// numbers, bools and nil. The first call for a set of paths makes the copy in order to report its
-// problems; later calls do not. Values is not safe for concurrent use.
+// sees: comments, key order, quotes, anchors. They consist of maps with string keys, slices,
+// strings, numbers, bools and nil. The first call for a set of paths makes the copy in order to
+// report its problems; later calls do not. Values is not safe for concurrent use.
 func (f *File) Values(sets []Set) (any, []source.Problem) {
 	var paths []string
 	for _, s := range sets {
@@ -146,7 +146,7 @@ func (f *File) Values(sets []Set) (any, []source.Problem) {
 // top-level keys, unless the file has anchors or top-level keys that are not text.
 func (e *edit) values(sets []Set) (any, error) {
 	values := maps.Clone(e.file.top)
-	plain := values != nil && !bytes.ContainsRune(e.file.data, '&') // an anchor makes a change visible in other places
+	plain := values != nil && !bytes.ContainsRune(e.file.data, '&') // with an anchor, a change may also affect other places
 	for k, v := range source.Each(e.root) {
 		changed := slices.ContainsFunc(sets, func(s Set) bool { return strings.HasPrefix(k.Value+".", s.Path[0]+".") })
 		if plain = plain && (!changed || k.ShortTag() == "!!str"); plain && changed {

@@ -11,7 +11,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A finding is the result of following a path: a value, or the deepest existing node.
+// A finding is the result of following a path: a value or, if there is none, the deepest existing
+// node on the path.
 type finding struct {
 	node, parent *yaml.Node
 	rest         []string // keys missing below node

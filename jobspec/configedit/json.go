@@ -12,8 +12,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// jsonFormat edits JSON by the offsets that its decoder reports. In its nodes, Line and Column are
-// the offsets where the text of a value begins and ends.
+// jsonFormat edits JSON, using the offsets that the JSON decoder reports. In its nodes, Line and
+// Column are the offsets where the text of a value begins and ends.
 type jsonFormat struct {
 	data []byte
 	dec  *json.Decoder
@@ -102,7 +102,7 @@ func (c *jsonFormat) replace(n, _ *yaml.Node, v Value) ([]span, error) {
 	return []span{{n.Line, n.Column, text}}, err
 }
 
-// insert adds a pair after the last one in the same layout, or turns null into a mapping.
+// insert adds a pair after the last pair and in the same layout, or turns null into a mapping.
 func (c *jsonFormat) insert(n *yaml.Node, pair string) ([]span, error) {
 	if n.Kind == yaml.ScalarNode {
 		return []span{{n.Line, n.Column, "{" + pair + "}"}}, nil

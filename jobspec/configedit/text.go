@@ -47,8 +47,9 @@ func yamlText(p Value, quote byte) string {
 	return quoted(p.Text)
 }
 
-// withoutZeros turns a zero-padded whole number such as 010 into 10, as commands and ranges read it.
-// Some YAML parsers read 010 as 8, and 08 as text or 8.0. No YAML 1.1 parser supports 0o17.
+// withoutZeros turns a zero-padded whole number such as 010 into 10, which is how commands and
+// ranges read it. Some YAML parsers read 010 as 8, and 08 as text or 8.0. It also turns 0o17 into
+// 15, because no YAML 1.1 parser supports 0o17.
 func withoutZeros(p Value) Value {
 	if p.Tag != "!!int" && p.Tag != "!!float" {
 		return p
@@ -61,8 +62,8 @@ func withoutZeros(p Value) Value {
 	return p
 }
 
-// yamlFloat spells a float so that YAML 1.1 also reads it as one: there, 1e-5 is text, because it
-// lacks a point, and so is 1.0e5, because it lacks a sign after the e.
+// yamlFloat spells a float so that YAML 1.1 also reads it as a float. In YAML 1.1, 1e-5 is text
+// because it lacks a point, and 1.0e5 is text because it lacks a sign after the e.
 func yamlFloat(s string) string {
 	m := floatText.FindStringSubmatch(s)
 	if m == nil {

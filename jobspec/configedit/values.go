@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// plainValues replaces values that JSON cannot represent. A string that stands for a number is
+// plainValues replaces values that JSON cannot represent. A string that stands for another type is
 // marked, so that it never equals a string in the file.
 func plainValues(v any) any {
 	switch v := v.(type) {

@@ -111,8 +111,8 @@ func (c *yamlFormat) place(n *yaml.Node) place {
 	return p
 }
 
-// plainEnd returns the end of a plain value that begins at at, or -1 if the text there differs from
-// the value in more than white space.
+// plainEnd returns the end of a plain value that begins at offset at, or -1 if the text there
+// differs from the value in more than white space.
 func (c *yamlFormat) plainEnd(at int, value string) int {
 	for _, r := range value {
 		if unicode.IsSpace(r) {
@@ -156,8 +156,8 @@ func (c *yamlFormat) write(n, parent *yaml.Node, p place, text string) (spans []
 	return append(spans, span{p.from, p.to, text}), nil
 }
 
-// These match the text before an empty value. After separated, a new value needs no separator;
-// after named, it needs a space.
+// These match the text before an empty value. After text that matches separated, a new value needs
+// no separator; after text that matches named, it needs a space.
 var (
 	separated = regexp.MustCompile(`(?:^|[ \t\n{\[,])$`)
 	named     = regexp.MustCompile(`(?:[:-]|[&!][^ \t\r\n]*)$`)

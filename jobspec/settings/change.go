@@ -11,8 +11,8 @@ import (
 // Live returns the settings that may change during a run.
 func Live() []string { return named(func(d Def) bool { return d.live }) }
 
-// Change returns the settings with new values, written as for flags. The error describes invalid
-// values.
+// Change returns the settings with new values, which are written as in flags. It returns an error
+// for an invalid value, or for a setting that cannot change during a run.
 func (s Settings) Change(values map[string]string) (Settings, error) {
 	var out source.Report
 	flags := map[string]string{}

@@ -50,8 +50,8 @@ const (
 	neverSet = "cannot set %s for a job"
 )
 
-// ownArguments are submission arguments that job files cannot set, with the alternative: gpurun sets
-// some of them itself, and others contradict how it runs jobs.
+// ownArguments lists submission arguments that job files cannot set, with a fix for each. gpurun
+// sets some of them itself; the others contradict how it runs jobs.
 var ownArguments = []struct {
 	engine, names, text, fix string
 }{
@@ -108,7 +108,8 @@ func extras(text string) error {
 	return nil
 }
 
-// CheckCluster refuses keys that the engine does not support, or that gpurun sets itself.
+// CheckCluster refuses keys that the engine does not support, and invalid arguments in extra, such
+// as those that gpurun sets itself.
 func CheckCluster(engine string, options map[string]string, refuse func(key, text, hint string)) {
 	if engine == "local" {
 		return
@@ -166,8 +167,8 @@ func clusterText(s *source.Source, n *yaml.Node) string {
 	return strings.Join(parts, clusterSeparator) + clusterSeparator
 }
 
-// modelText returns {gres: gpu:a100, memory: 40GiB} as "gpu:a100 40GiB". resource works like gres;
-// constraint: a100 becomes "constraint=a100 40GiB".
+// modelText returns {gres: gpu:a100, memory: 40GiB} as "gpu:a100 40GiB". It treats resource like
+// gres. With constraint: a100 instead, it returns "constraint=a100 40GiB".
 func modelText(s *source.Source, name string, n *yaml.Node) string {
 	given := map[string]string{}
 	s.Pairs(n, "cluster: models: "+name, func(k, v *yaml.Node) {
@@ -192,7 +193,7 @@ func modelText(s *source.Source, name string, n *yaml.Node) string {
 	return strings.TrimSpace(strings.Join(means, "") + " " + given["memory"])
 }
 
-// modelValue checks the cluster's name and the memory of a model.
+// modelValue checks the cluster's name for a model, and the model's memory if it is given.
 func modelValue(text string) error {
 	means, size, sized := strings.Cut(text, " ")
 	if sized {
@@ -208,8 +209,8 @@ func modelValue(text string) error {
 
 const clusterSeparator = "\x1f"
 
-// clusterParts splits a text from clusterText, or partition=short,long,account=vision from a flag,
-// where a part without = belongs to the previous one.
+// clusterParts splits a text from clusterText, or partition=short,long,account=vision from a flag.
+// In a flag, a part without = belongs to the previous part.
 func clusterParts(text string) (parts []string) {
 	if list, ok := strings.CutSuffix(text, clusterSeparator); ok {
 		return strings.Split(list, clusterSeparator)

@@ -10,9 +10,9 @@ import (
 )
 
 // Merge applies the settings of flags, files and the user's defaults to base; flags take
-// precedence, then files. A null in a flag overrides the others with base. It also returns the
-// settings that apply, by name. It reports a setting that two files of the batch set differently,
-// unless a flag overrides it.
+// precedence, then files. A null in a flag restores the value from base. Merge also returns the
+// settings that apply, by name. It reports each setting that two files of the batch set
+// differently, unless a flag overrides that setting.
 func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *source.Report) (Settings, map[string]Given) {
 	applies, rank := map[string]Given{}, map[string]int{}
 	for i, lists := range [][][]Given{{flags}, files, {user}} {

@@ -143,8 +143,8 @@ func variableOf(url string) string {
 
 var nameFirst = regexp.MustCompile(`^\w*`)
 
-// notifyText returns the value of notify as JSON, one target per line. usual are the events of
-// targets that do not set on; news are the valid ones.
+// notifyText returns the value of notify as JSON, one target per line. usual holds the events for
+// targets without an "on" key; news holds all valid events.
 func notifyText(s *source.Source, n *yaml.Node, usual, news []string) (string, bool) {
 	nodes := []*yaml.Node{n}
 	if n.Kind != yaml.MappingNode {
@@ -235,7 +235,8 @@ func parseNotify(text string) (all []Notify, err error) {
 	return all, nil
 }
 
-// SpellNotify formats targets for a YAML file, including URLs.
+// SpellNotify formats targets for a YAML file. The result contains their URLs, and thus any secrets
+// in them.
 func SpellNotify(all []Notify) string {
 	items := make([]string, len(all))
 	for i, t := range all {

@@ -15,7 +15,7 @@ import (
 // A Given is a setting as written, with its position.
 type Given struct {
 	Name, Text string
-	File       string // path for messages
+	File       string // path or flag, for messages
 	Line, Col  int
 }
 
@@ -55,7 +55,8 @@ func FromMapping(s *source.Source, n *yaml.Node, jobKeys []string) []Given {
 	return list
 }
 
-// Text returns a setting's value as text; some values may be lists. null counts as not given.
+// Text returns a setting's value as text. Some settings also accept a list or a mapping. null
+// counts as not given.
 func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
 	if (name == "gpu_ids" || name == "hours" || name == "allow") && v.Kind == yaml.SequenceNode {
 		parts := s.Texts(v, name)

@@ -9,8 +9,8 @@ import (
 	"gpurun/gpu"
 )
 
-// Settings apply to the batch. Flags override job files (or the config.yaml of a block file), which
-// override the user's defaults.
+// Settings are the settings of a batch. Flags override job files (or the config.yaml of a block
+// file), which override the user's defaults.
 type Settings struct {
 	MaxConcurrent int // 0 for no limit except the GPUs
 	MinMemory     gpu.Bytes
@@ -39,7 +39,7 @@ type Settings struct {
 	Snapshot      bool // jobs run in a copy of the code
 	Pools         []Pool
 	Engine        string            // local, or a kind of cluster
-	Cluster       map[string]string // settings that only clusters have; lists have one item per line
+	Cluster       map[string]string // settings that only clusters have; extra has one argument per line
 	Notify        []Notify          // notification targets
 
 	Allow []string // disabled lints
@@ -88,7 +88,7 @@ func (s *Settings) DrawShuffleSeed(draw func() int64) bool {
 	return true
 }
 
-// ShuffleSeedNamed reports whether the user set the seed, if called before DrawShuffleSeed.
+// ShuffleSeedNamed reports whether the user set the seed. Call it before DrawShuffleSeed.
 func (s *Settings) ShuffleSeedNamed() bool {
 	for _, from := range s.Sources {
 		if from.Name == "shuffle_seed" {

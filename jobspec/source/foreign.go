@@ -11,8 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// For keys of other tools, hints contain gpurun's key with the user's value: for time: 12:00:00,
-// the hint is timeout: 12h.
+// For a key of another tool, the hint shows gpurun's key with the user's value. For example, the
+// hint for time: 12:00:00 is timeout: 12h.
 
 // An inOurWords function returns gpurun's key and value for the value of another tool's key.
 type inOurWords func(v *yaml.Node) string
@@ -86,7 +86,8 @@ func same(key string) inOurWords {
 	return func(v *yaml.Node) string { return strings.TrimSuffix(key+": "+inline(v), ": ") }
 }
 
-// inline returns a value as written on one line; "" if that is too long.
+// inline returns a scalar or a list of scalars as written on one line; "" for other values and if
+// the line is too long.
 func inline(v *yaml.Node) string {
 	if IsNull(v) {
 		return ""
@@ -144,8 +145,8 @@ func timeoutIn(bare string) inOurWords {
 	}
 }
 
-// sizeIn converts a size to gpurun's units. G is GiB, as in every scheduler. A bare number is in
-// MiB from 256 up, as in Slurm, otherwise in GiB.
+// sizeIn converts a size to gpurun's units. G is GiB, as in every scheduler. A bare number of at
+// least 256 is in MiB, as in Slurm; a smaller one is in GiB.
 func sizeIn(v *yaml.Node) string {
 	s := scalarText(v)
 	if f, err := strconv.ParseFloat(s, 64); err == nil && f > 0 {

@@ -20,7 +20,7 @@ type Problem struct {
 	Lint string `json:"lint,omitempty"`   // the lint that found it, as named in allow
 }
 
-// Because returns p with the text of err appended, and the fix if err has one.
+// Because returns p with the text of err appended. If err has a fix, it becomes the hint.
 func (p Problem) Because(err error) Problem {
 	p.Text += err.Error()
 	var f *Fault
@@ -113,7 +113,7 @@ func (r *Report) first(p Problem) bool {
 	return true
 }
 
-// Sort orders problems by file as given, line and column.
+// Sort orders problems by file, in the order of files, then by line and column.
 func Sort(list []Problem, files []string) {
 	order := map[string]int{}
 	for i, f := range slices.Backward(files) {
@@ -128,13 +128,15 @@ func Sort(list []Problem, files []string) {
 	})
 }
 
-// Nearest returns the known word that was most likely meant by a mistyped one, or "".
+// Nearest returns the known word that a mistyped word most likely stands for, or "" if none is near
+// enough.
 func Nearest(word string, known []string) string {
 	return Closest(strings.ToLower(word), known, func(string) int { return 1 + len(word)/3 })
 }
 
-// Closest returns the first of the known words that differ least from word, if the difference is
-// within most.
+// Closest returns the known word nearest to word; if several are equally near, the first of them.
+// It ignores known words whose distance is larger than most returns for them, and returns "" if
+// none remains.
 func Closest(word string, known []string, most func(known string) int) (best string) {
 	least := len(word) + 1
 	for _, k := range known {
@@ -162,7 +164,8 @@ func Distance(a, b string) int {
 	return levenshtein.ComputeDistance(a, b)
 }
 
-// DidYouMean returns a hint with the nearest known word, or otherwise if there is none.
+// DidYouMean returns a hint that names the known word nearest to word. If no known word is near
+// enough, it returns the text in otherwise.
 func DidYouMean(word string, known []string, otherwise string) string {
 	if n := Nearest(word, known); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)

@@ -17,18 +17,19 @@ import (
 // separate jobs.
 const maxFile = 64 << 20
 
-// Reachable reports whether a path may be accessed: gpurun mcp is restricted to some folders.
+// Reachable reports whether gpurun may access a path. Only gpurun mcp is restricted, to some
+// folders.
 func Reachable(path string) bool { return host.Within(path) == nil }
 
 // ReadRegular reads a job file, or a file named in one, if it is reachable.
 func ReadRegular(path string) ([]byte, error) { return read(path, host.OpenReachable) }
 
-// ReadAnywhere is like ReadRegular, but reads unreachable files, too. Use it only for the user's
-// own files, not for paths from job files.
+// ReadAnywhere is like ReadRegular, but also reads files outside the folders that gpurun mcp is
+// restricted to. Use it only for the user's own files, not for paths from job files.
 func ReadAnywhere(path string) ([]byte, error) { return read(path, host.Open) }
 
-// read reads a regular file of at most maxFile bytes. open must not block, because a FIFO without a
-// writer would hang forever.
+// read reads a regular file of at most maxFile bytes. open must not block; otherwise, opening a
+// FIFO without a writer would hang forever.
 func read(path string, open func(string) (*os.File, error)) ([]byte, error) {
 	f, err := open(path)
 	if err != nil {

@@ -73,8 +73,8 @@ func OfRows(path string, data []byte, out *Report) *Source {
 	return s
 }
 
-// decode strips the byte order mark and carriage returns, and refuses data that is
-// empty or not UTF-8. It returns nil after a problem.
+// decode strips the byte order mark, replaces \r\n with \n, and refuses data that is empty, is not
+// UTF-8, or contains a NUL byte. It returns nil after a problem.
 func (s *Source) decode(data []byte) []byte {
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
 		s.Out.Add(Problem{File: s.Path, Line: 1, Col: 1, Text: "is UTF-16, not UTF-8", Hint: "save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"})

@@ -36,8 +36,8 @@ func SpellAs(tag, text string) string {
 	return Spell(text)
 }
 
-// SpellValue formats the value of a setting or of one of gpurun's own keys, which may also be read
-// as a number.
+// SpellValue formats the value of a setting or of one of gpurun's own keys. It leaves numbers and
+// known words unquoted, because gpurun reads such values as text in any case.
 func SpellValue(s string) string {
 	if plainValue.MatchString(s) {
 		return s
@@ -50,7 +50,7 @@ func SpellValue(s string) string {
 var inBlock = Regexp(`\A[!-~][ -~]*(?:\n(?:[\t ]*[!-~][\t -~]*)?)*\n[\t ]*[!-~][\t -~]*\n?\z`)
 
 // SpellScript formats a text of several lines as a literal block, if that reproduces the text. The
-// caller indents the lines.
+// caller indents the lines. Otherwise, head is the result of Spell.
 func SpellScript(s string) (head string, lines []string) {
 	if !inBlock().MatchString(s) {
 		return Spell(s), nil

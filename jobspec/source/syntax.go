@@ -38,8 +38,8 @@ func ParseYAML(data []byte) (root *yaml.Node, err error) {
 	return doc.Content[0], nil
 }
 
-// jsonEscape matches an escape in JSON. In valid JSON, \u with a high surrogate that is not part of
-// a pair matches alone.
+// jsonEscape matches an escape in JSON. Of an escape such as \u00e9, it matches only the \u, unless
+// the escape is a pair of surrogates.
 var jsonEscape = Regexp(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|.)`)
 
 // Document parses the file, which must be a single document. JSON may contain two kinds of escapes
@@ -144,8 +144,9 @@ func (s *Source) syntax(err error, keys []string) {
 	s.Problem(line, col, hint, "%q is not valid YAML: %s", Clip(strings.TrimSpace(text)), msg)
 }
 
-// missingColon returns a hint if a known key that begins this line, or the last line with content
-// before it, lacks its colon or space; otherwise "".
+// missingColon returns a hint if a known key lacks its colon or the space after it; otherwise "".
+// It checks the key at the beginning of this line, and the one at the beginning of the last line
+// before it that is not blank or a comment.
 func (s *Source) missingColon(line int, keys []string) string {
 	if hint := WantsColon(s.Line(line), keys); hint != "" {
 		return hint
@@ -191,9 +192,9 @@ func secondColon(text string) int {
 	return -1
 }
 
-// brokenLine returns the first line that breaks the document. The parser names the line where the
-// surrounding block began, but brokenLine returns the line after the longest valid prefix of the
-// file.
+// brokenLine returns the first line that breaks the document. Because the parser reports the line
+// where the surrounding block began, brokenLine searches for the longest valid prefix of the file,
+// and returns the line after it.
 func (s *Source) brokenLine() int {
 	lines := s.split()
 	good := func(n int) bool {

@@ -23,7 +23,7 @@ var timeUnits = []timeUnit{
 // maxDuration is ten years, longer than any job.
 const maxDuration = 10 * 365 * 24 * time.Hour
 
-// ParseDuration parses 90s, 10m, 1h30m, 2d. A bare number is refused; 0 needs no unit.
+// ParseDuration parses 90s, 10m, 1h30m, 2d. It refuses bare numbers except 0.
 func ParseDuration(s string) (time.Duration, error) {
 	if s == "0" {
 		return 0, nil

@@ -69,7 +69,7 @@ func ParseCount(s string, least int) (int, error) {
 	return int(n), nil
 }
 
-// ParseInteger parses a whole number from -most to most. An error has the hint.
+// ParseInteger parses a whole number from -most to most. Its errors contain the hint.
 func ParseInteger(s string, most int64, hint string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
@@ -108,7 +108,7 @@ func ParsePercent(s string) (int, error) {
 	return 0, Faultf("use a whole number from 0 to 100", "invalid percentage %q", s)
 }
 
-// ParseBool parses true or false. Other words for them are refused with a fix.
+// ParseBool parses true or false. It refuses other words for them, such as yes, and suggests a fix.
 func ParseBool(s string) (bool, error) {
 	switch s {
 	case "true", "True", "TRUE":

@@ -60,7 +60,7 @@ type Options struct {
 	Format     string            // one of Formats; "" to detect it
 	Lines      map[string]Lines  // the files to read as lists of commands, by path as given
 	Config     string            // --config: the block dialect's settings file; "" for config.yaml next to the job file
-	Flags      map[string]string // setting name with hyphens → text as typed; a bare size is in MiB, a bare time in seconds
+	Flags      map[string]string // setting name with hyphens → text as typed; a bare size is in MiB, a time in seconds
 	Params     []string          // -p KEY=VALUE: overrides the jobs' own parameters
 	UserConfig string            // path of the user's defaults, which may not exist; "" for none
 	Lint       bool              // also lint the batch

@@ -80,7 +80,7 @@ type Retry struct {
 	Delay        time.Duration // before each retry
 	BackoffAfter int           // Backoff replaces Delay after every BackoffAfter-th failure; 0 for never
 	Backoff      time.Duration
-	On           []string // failures to retry: kinds (oom, timeout, stalled, signal, exit, lost) and exit codes; empty for all
+	On           []string // kinds of failure (oom, timeout, stalled, signal, exit, lost) and exit codes; empty for all
 	MemoryGrowth float64  // factor on gpu_memory after an OOM; 0 or 1 for none
 }
 
@@ -171,5 +171,5 @@ type Config struct {
 	Base      string // absolute
 	Path      string // absolute path for the copy
 	Content   []byte
-	ByContent bool // the name contains a hash of the content, so the content never changes
+	ByContent bool // the path contains a hash of the content, so a copy at this path never changes
 }

@@ -169,7 +169,7 @@ func shortened(slug string) string {
 // adds the slugs of the other long lines. apart is false for a list that was named by a version
 // that did not keep names. Its lines are still named after their beginnings and ends.
 func nameDistinctly(list []commandLine, names map[string]string, apart bool) {
-	have := map[[2]string]int{} // number of lines, by first word and by a word in the line
+	have := map[[2]string]int{} // number of lines with a given first word that contain a given word
 	for _, l := range list {
 		words := strings.Fields(l.Text)
 		first := words[0]

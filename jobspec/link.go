@@ -27,7 +27,7 @@ func (l *loader) link() {
 // cycles reports jobs that wait for each other, through needs or through the order of a queue.
 func (l *loader) cycles() {
 	jobs := l.batch.Jobs
-	last := make([]int32, len(l.batch.Queues)) // the last job of each queue plus one
+	last := make([]int32, len(l.batch.Queues)) // one more than the ID of each queue's last job so far; 0 if there is none
 	before := make([]int32, len(jobs))
 	for i := range jobs {
 		before[i] = -1

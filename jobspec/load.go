@@ -95,7 +95,7 @@ type fileJobs struct {
 	given    map[string]settings.Given
 
 	params []string       // parameters of all jobs
-	among  []*expand.Text // the parameters of prune in defaults
+	among  []*expand.Text // prune.among in defaults
 
 	called map[string]int32 // IDs of its jobs by name
 	alike  map[Key]int32    // number of identical jobs by key

@@ -225,7 +225,7 @@ func (j *Job) Factors() []Param {
 		add("config", t.Config.Base)
 	}
 	if len(args) >= 2 && args[0].Key == "cfp" && args[1].Key == "algo" {
-		add("config", args[0].Value) // unless it is a copy
+		add("config", args[0].Value) // skipped for a copy, because its base was added above
 		add("algorithm", args[1].Value)
 		args = args[2:]
 	}

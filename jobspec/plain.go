@@ -144,7 +144,7 @@ type Lines struct {
 	Input     []byte `json:"input,omitempty"` // the lines themselves, if they came from standard input
 
 	Names map[string]string `json:"names"` // names of long lines, by hash; nil if recorded by a version that did not keep names
-	Kept  bool              `json:"-"`     // recorded by an earlier run: ignored if the file is now a job file
+	Kept  bool              `json:"-"`     // recorded by an earlier run; ignored if the file is now a job file
 }
 
 // source reads a job file, or returns the lines from standard input.

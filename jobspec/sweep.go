@@ -60,8 +60,8 @@ type sweepConverter struct {
 	sweepJob
 	grid   bool
 	macro  string          // how the command passes parameters
-	names  []string        // parameters so far
-	known  []string        // parameters found in the first pass, which {name} in a text would refer to
+	names  []string        // names of the parameters so far
+	known  []string        // names of the parameters found in the first pass; {name} in a text would refer to them
 	quoted map[string]bool // parameters with values that need quotes in a command
 }
 
@@ -143,7 +143,7 @@ func (c *sweepConverter) read(root *yaml.Node) {
 
 // quote quotes a word of the command.
 func (c *sweepConverter) quote(word string) string {
-	word = envMacro.ReplaceAllString(shellescape.Quote(word), `'"$${$1-$1}"'`) // the macro itself if the variable is not set
+	word = envMacro.ReplaceAllString(shellescape.Quote(word), `'"$${$1-$1}"'`) // the macro if the variable is unset
 	return expand.Escape(word, c.known...)
 }
 

@@ -26,7 +26,7 @@ type Config struct {
 	DirFrom  string // where the work dir was set
 
 	Job  *yaml.Node     // a mapping of the job keys that apply to all blocks; nil if there are none
-	File *source.Source // the file that contains them
+	File *source.Source // the file that contains the keys in Job
 }
 
 // settingOf maps the keys of a block file's config to native settings, or to "" if there is no

@@ -146,7 +146,7 @@ func (f *File) Values(sets []Set) (any, []source.Problem) {
 // top-level keys, unless the file has anchors or top-level keys that are not text.
 func (e *edit) values(sets []Set) (any, error) {
 	values := maps.Clone(e.file.top)
-	plain := values != nil && !bytes.ContainsRune(e.file.data, '&') // with an anchor, a change may also affect other places
+	plain := values != nil && !bytes.ContainsRune(e.file.data, '&') // with anchors, a change may affect other places
 	for k, v := range source.Each(e.root) {
 		changed := slices.ContainsFunc(sets, func(s Set) bool { return strings.HasPrefix(k.Value+".", s.Path[0]+".") })
 		if plain = plain && (!changed || k.ShortTag() == "!!str"); plain && changed {

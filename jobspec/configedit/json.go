@@ -50,7 +50,7 @@ func (c *jsonFormat) node() (*yaml.Node, error) {
 		if v == '{' {
 			n.Kind = yaml.MappingNode
 		}
-		for c.dec.More() { // keys too
+		for c.dec.More() { // in an object, keys and values in turn
 			item, err := c.node()
 			if err != nil {
 				return nil, err

@@ -31,12 +31,12 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 				switch {
 				case !have:
 					applies[g.Name], rank[g.Name] = g, i
-				case rank[g.Name] == i && g.Name == "notify": // the targets of all files
+				case rank[g.Name] == i && g.Name == "notify": // combine the targets of all files
 					old.Text += "\n" + g.Text
 					applies[g.Name] = old
 				case rank[g.Name] == i && g.Name != "work_dir" && d.canonical(old.Text) != d.canonical(g.Text):
 					here, there := g.Text, old.Text
-					if g.Name == "cluster" { // there is no original text
+					if g.Name == "cluster" { // its text is not as written in the file
 						here, there = d.canonical(here), d.canonical(there)
 					}
 					out.Add(g.problem(fmt.Sprintf("setting %s is %q here and %q in %s", g.Name, here, there, old.Source()),

@@ -22,7 +22,7 @@ type Settings struct {
 	MinGPUs       int       // -1 if not given
 	MaxGPUs       int       // -1 if not given
 	Hours         gpu.Hours // times at which jobs may start
-	Background    bool      // give way to all other runs
+	Background    bool      // give way to all runs that are not in the background
 	Share         bool
 	Slots         int // maximum jobs per GPU; 0 for no limit except its memory
 	Others        gpu.Others

@@ -17,8 +17,8 @@ import (
 // separate jobs.
 const maxFile = 64 << 20
 
-// Reachable reports whether gpurun may access a path. Only gpurun mcp is restricted, to some
-// folders.
+// Reachable reports whether gpurun may read a path. gpurun mcp and the commands that it starts may
+// read only some folders.
 func Reachable(path string) bool { return host.Within(path) == nil }
 
 // ReadRegular reads a job file, or a file named in one, if it is reachable.

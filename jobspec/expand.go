@@ -45,9 +45,9 @@ func (f *fileJobs) expand(p *proto) {
 	}
 }
 
-// distinguish adds unused parameters to the name if two expansions would otherwise have the same
-// name, either with the file's own values or with those from -p. Because it always checks the
-// file's own values, jobs selected with -p keep their names.
+// distinguish appends the values of parameters that the name does not contain if two expansions
+// would otherwise have the same name, either with the file's own values or with those from -p.
+// Because it always checks the file's own values, jobs selected with -p keep their names.
 func (p *proto) distinguish() {
 	for _, m := range []*expand.Matrix{p.written, p.Matrix} {
 		if m == nil {

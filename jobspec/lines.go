@@ -149,7 +149,7 @@ func lineName(text string) string {
 	return cmp.Or(shortened(slugOf(text)), "line") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// slugOf replaces characters of a text that are not allowed in names.
+// slugOf returns a text with hyphens in place of characters that are not allowed in names.
 func slugOf(text string) string {
 	words := strings.FieldsFunc(text, func(c rune) bool {
 		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._=", c))

@@ -27,7 +27,7 @@ func (l *loader) link() {
 // cycles reports jobs that wait for each other, through needs or through the order of a queue.
 func (l *loader) cycles() {
 	jobs := l.batch.Jobs
-	last := make([]int32, len(l.batch.Queues)) // one more than the ID of each queue's last job so far; 0 if there is none
+	last := make([]int32, len(l.batch.Queues)) // one more than the ID of each queue's last job so far; 0 for none
 	before := make([]int32, len(jobs))
 	for i := range jobs {
 		before[i] = -1
@@ -88,7 +88,7 @@ type grapher struct {
 	sorted [][]int32           // IDs of each file sorted by name, built when a glob needs it
 }
 
-// A needSet is the set of jobs that a list of patterns matches in one file.
+// A needSet is the set of jobs that match a needs list in one file.
 type needSet struct {
 	ids  []int32
 	self int32 // the first job of the set that itself needs the set, or -1

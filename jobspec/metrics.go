@@ -193,7 +193,8 @@ func (p *proto) pattern(what string, n *yaml.Node) (re *regexp.Regexp, ok bool) 
 // digits matches the part of a regular expression that matches a number.
 var digits = regexp.MustCompile(`(?:-\?)?(?:(?:\[[^\]]*\d[^\]]*\]|\\d)[+*?]?(?:\\\.)?)+`)
 
-// grouped puts the last number in a regular expression into a group, or appends a group for one.
+// grouped adds a group to a regular expression: around the last part that matches a number or, if
+// there is none, at the end.
 func grouped(text string) string {
 	if found := digits.FindAllStringIndex(text, -1); found != nil {
 		at := found[len(found)-1]

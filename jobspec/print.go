@@ -60,7 +60,7 @@ func (p *printer) under(indent int, format string, args ...any) {
 // ownKeys are never moved to defaults, even if all jobs have the same value.
 var ownKeys = []string{"name", "run", "matrix", "params", "args", "config", "needs"}
 
-// file prints one file. Keys that all of its jobs share go into defaults.
+// file prints one file. Keys that have the same value in all jobs go into defaults.
 func (p *printer) file(f *File) {
 	p.settings(f)
 	jobs := p.b.Jobs

@@ -182,7 +182,7 @@ func (b *Batch) Traits(j *Job) map[string]string {
 	return traits
 }
 
-// flatten names every value below node by its path: "config model.depth".
+// flatten adds every value below node to flat, under its path: "config model.depth".
 func flatten(flat map[string]string, at string, node any) {
 	sep := "."
 	if at == "config" {

@@ -80,7 +80,7 @@ func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// IsEnvName reports whether env may have a variable of this name.
+// IsEnvName reports whether env may contain a variable with this name.
 func IsEnvName(name string) bool { return envName.MatchString(name) }
 
 // ownEnv are the variables that gpurun sets for every job.
@@ -143,7 +143,8 @@ var shells = map[string][]string{
 	"zsh": {"zsh", "-e", "-o", "pipefail", "-c"}, "ksh": {"ksh", "-e", "-o", "pipefail", "-c"}, "fish": {"fish", "-c"},
 }
 
-// readShell reads argv, as a list or as one text. The name of a known shell stands for its argv.
+// readShell reads the shell's argv, given as a list or as one text. The name of a known shell
+// stands for its usual argv.
 func (p *proto) readShell() {
 	n := p.get("shell")
 	if n == nil {

@@ -21,7 +21,7 @@ type Block struct {
 	Commands []Command
 }
 
-// A Command is one line of a block without its surrounding double quotes.
+// A Command is one line of a block, without surrounding double quotes.
 type Command struct {
 	Text      string
 	Line, Col int // position of its first character, 1-based, in characters

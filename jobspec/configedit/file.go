@@ -1,4 +1,4 @@
-// Package configedit replaces values in YAML or JSON config files by dotted key. The rest of the
+// Package configedit sets values in YAML and JSON config files, by dotted key. The rest of the
 // file, including comments, is unchanged.
 package configedit
 

@@ -14,10 +14,10 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Engines are the values of the setting engine.
+// Engines are the valid values of the engine setting.
 var Engines = []string{"local", "slurm", "sge"}
 
-// clusterKeys are the keys of the setting cluster, with functions that check their values.
+// clusterKeys are the keys of the cluster setting, with functions that check their values.
 var clusterKeys = map[string]func(string) error{
 	"partition": plain, "account": plain, "qos": plain, "constraint": plain, "gpurun": absolute, "extra": extras,
 	"queue": plain, "project": plain, "pe": plain, "gpu_resource": plain, "memory_resource": plain, "exclude": plain,
@@ -25,7 +25,7 @@ var clusterKeys = map[string]func(string) error{
 	"max_submitted": atLeastOne, "max_gpus_total": atLeastOne, "name_prefix": prefix,
 }
 
-// CheckClusterKey checks the value of a cluster key set on a job.
+// CheckClusterKey checks the value of a cluster key that a job sets.
 func CheckClusterKey(key, text string) error { return clusterKeys[key](text) }
 
 // only lists keys that only one engine supports, with the alternative for other engines.
@@ -134,7 +134,7 @@ func CheckCluster(engine string, options map[string]string, refuse func(key, tex
 	}
 }
 
-// clusterText returns the setting as one string of key=value pairs, each followed by
+// clusterText returns the cluster setting as one string of key=value pairs, each followed by
 // clusterSeparator.
 func clusterText(s *source.Source, n *yaml.Node) string {
 	var parts []string
@@ -269,7 +269,7 @@ func formatCluster(options map[string]string) string {
 	return strings.Join(parts, ",")
 }
 
-// SpellCluster spells the setting for a YAML file.
+// SpellCluster formats the cluster setting for a YAML file.
 func SpellCluster(options map[string]string) string {
 	var parts, models []string
 	for _, key := range slices.Sorted(maps.Keys(options)) {

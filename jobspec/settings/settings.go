@@ -47,7 +47,7 @@ type Settings struct {
 	Sources []Setting // all settings with their sources, for plan -v, in the order of the reference
 }
 
-// A Pool is a resource that jobs share, in units of its own.
+// A Pool is a limited resource that jobs share. Its size is in units that the user chooses.
 type Pool struct {
 	Name string
 	Size int
@@ -58,8 +58,7 @@ type Setting struct {
 	Name, Value, Source string // Source: "default", "jobs.yaml:3", "--max-util", "~/.config/gpurun/config.yaml"
 }
 
-// LongestFirst is the order that starts the longest jobs first, by durations learned from similar
-// jobs.
+// LongestFirst is the order that starts the longest jobs first, as estimated from similar jobs.
 const LongestFirst = "longest-first"
 
 // Defaults returns the default settings.

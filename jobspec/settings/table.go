@@ -39,8 +39,8 @@ const (
 	WholeGPUs  = "remove it: the cluster assigns whole GPUs"
 )
 
-// OnCluster returns what to do instead if clusters do not support a setting, and whether it has no
-// effect on them.
+// OnCluster returns what to do instead if clusters do not support a setting ("" if they do), and
+// whether they ignore the setting.
 func (s Setting) OnCluster() (fix string, idle bool) { d := def(s.Name); return d.fix, d.idle }
 
 // null is the text of a flag, or of a change during a run, that restores the default.

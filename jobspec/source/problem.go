@@ -79,7 +79,7 @@ type Report struct {
 	seen     map[Problem]bool
 }
 
-// Note reports that a file is about to be read, or would be if it existed.
+// Note reports that gpurun is about to try to read a file, which may not exist.
 func (r *Report) Note(path string) {
 	if r.Reading != nil {
 		r.Reading(path)

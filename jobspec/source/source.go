@@ -63,7 +63,7 @@ func Given(path string, data []byte, out *Report) *Source {
 	return s
 }
 
-// OfRows returns the Source of a file of rows that a job file names. It returns nil after a
+// OfRows returns a Source for a file of rows that is named in a job file. It returns nil after a
 // problem.
 func OfRows(path string, data []byte, out *Report) *Source {
 	s := &Source{Path: path, Out: out, table: true}
@@ -178,7 +178,7 @@ func (s *Source) Warning(line, col int, hint, format string, args ...any) {
 }
 
 // Regexp returns a function that compiles an expression on first use, because most commands need
-// few of them.
+// few of these expressions.
 func Regexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

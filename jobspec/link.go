@@ -88,7 +88,8 @@ type grapher struct {
 	sorted [][]int32           // IDs of each file sorted by name, built when a glob needs it
 }
 
-// A needSet is the set of jobs that match a needs list in one file.
+// A needSet is the set of jobs that a needs list matches. The same list in another file has a set
+// of its own.
 type needSet struct {
 	ids  []int32
 	self int32 // the first job of the set that itself needs the set, or -1

@@ -14,8 +14,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// answer carries out another command's request. When it replies, the core has processed the
-// request, and stops are in the ledger.
+// answer carries out another command's request. By the time it replies, the core has processed the
+// request, and the ledger has recorded any stops.
 func (l *loop) answer(call *control.Call) {
 	if call.Op == control.OpReload {
 		l.reload(func(r control.Reply) { call.Reply <- r })
@@ -67,8 +67,8 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	return control.Reply{}, fmt.Errorf("the run does not support the request %q (it may use another version of gpurun)", r.Op)
 }
 
-// match returns the IDs of the jobs of a file, or of all files if it is "", that match patterns,
-// except jobs that a reload removed.
+// match returns the IDs of the jobs that match patterns: those of one file, or of all files if file
+// is "". It omits jobs that a reload removed.
 func (l *loop) match(patterns []string, file string) ([]int, error) {
 	var ids []int
 	for id := range l.Batch.Jobs {
@@ -127,7 +127,7 @@ func (l *loop) status(whole bool) *schema.Status {
 	return st
 }
 
-// partial reports whether the run has not selected some jobs of its files.
+// partial reports whether the run leaves out some jobs of its files.
 func (l *loop) partial() bool {
 	for id := range l.Batch.Jobs {
 		if l.Core.Phase(id) == "" && !l.Core.Gone(id) {
@@ -171,8 +171,8 @@ func (l *loop) stopGPU(index int) error {
 	return nil
 }
 
-// onJobs sends the event for the jobs that match the request's patterns. The reply lists those
-// jobs, and the ones left unchanged with the reasons. If a pattern matches no job, onJobs does
+// onJobs sends the event for the jobs that match the request's patterns. The reply lists the jobs
+// that it changed, and the other jobs with the reasons. If a pattern matches no job, onJobs does
 // nothing and returns an error.
 func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (control.Reply, error) {
 	named, err := l.match(req.Jobs, req.File)
@@ -269,7 +269,7 @@ func (l *loop) keeps(op string, id int) string {
 	j := &l.Batch.Jobs[id]
 	r := l.Core.History().Of(j.File, j.Key.String())
 	switch {
-	case op == control.OpSet && p.Ended() && !p.Bad(): // the user may retry those
+	case op == control.OpSet && p.Ended() && !p.Bad(): // the user may retry a job that failed
 		return "already ended"
 	case op == control.OpSet:
 		return ""
@@ -304,7 +304,7 @@ func (p NoMatch) Error() string { return fmt.Sprintf("no job named %q", string(p
 // MatchJobs finds jobs by name or glob, as in needs, and returns each once, in batch order. A
 // pattern without a match is an error.
 func MatchJobs(patterns []string, n int, name func(id int) string) (ids []int, err error) {
-	many, byName := len(patterns) > 1, map[string][]int{} // there may be thousands of names
+	many, byName := len(patterns) > 1, map[string][]int{} // scanning all jobs for each of thousands of names is slow
 	for id := 0; many && id < n; id++ {
 		byName[name(id)] = append(byName[name(id)], id)
 	}

@@ -127,6 +127,6 @@ func JobFinder(b *jobspec.Batch) func(*state.Attempt) int {
 // found.
 func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e state.End, now sched.Now) state.Fact {
 	at := adopted(b, id, a, dir)
-	at.reports = nil // the next run reads its log
+	at.reports = nil // reading its points is left to the next run
 	return sched.EndFact(a, judge(at, e, ""), now)
 }

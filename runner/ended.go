@@ -140,8 +140,8 @@ func exitedZero(e state.End) bool {
 	return e.ExitCode == 0 && e.Signal == "" && e.Err == "" && e.Why == "" && !e.Lost
 }
 
-// judge adds the evidence in the log, result file and outputs to an end, and the error type that
-// the script reported. The core decides what the evidence means.
+// judge adds evidence to an end: from the log, the result file, the outputs, and the error type
+// that the script reported. The core decides what the evidence means.
 func judge(at *attempt, e state.End, reported string) sched.Ended {
 	ev := sched.Ended{UniID: at.launch.UniID, End: e, Good: e.Report == "normal_exit"}
 	left, err := files.Result(ResultPath(at.launch.Dir), at.out[0].Path+".result.json", at.curve)
@@ -188,7 +188,7 @@ func judge(at *attempt, e state.End, reported string) sched.Ended {
 // minFree is the free space below which a disk counts as full, in bytes.
 const minFree = 1 << 20
 
-// full returns the name of a full disk to which an attempt writes, or "".
+// full describes a full disk to which an attempt writes, or returns "".
 func (at *attempt) full() string {
 	for _, d := range [][2]string{{"log", filepath.Dir(at.out[0].Path)}, {"work dir", at.launch.WorkDir}} {
 		if free, files := disk.Room(d[1]); files == 0 || free >= 0 && free < minFree {
@@ -232,8 +232,8 @@ func causeOf(tail []byte) sched.Cause {
 	return sched.NoCause
 }
 
-// vanishedWithin is the longest run time at which a script's background process may have failed to
-// start. The shell reaps such a process without reporting its status.
+// vanishedWithin is the run time below which a script is suspected of starting a background process
+// that failed. The shell reaps such a process without reporting its status.
 const vanishedWithin = 10 * time.Second
 
 // vanished reports whether a successful attempt may have done nothing: its commands started a

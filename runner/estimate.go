@@ -41,7 +41,7 @@ const (
 	estimateShare = 50
 )
 
-// estimateEnd updates the estimate, outside the loop, when it is due.
+// estimateEnd starts an update of the estimate outside the loop, if one is due.
 func (l *loop) estimateEnd() {
 	f, now := &l.foresight, l.Now()
 	if f.busy || now.Wall.Before(f.next) || l.finished {

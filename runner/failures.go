@@ -10,7 +10,7 @@ import (
 // maxFailures is how many failures the summary lists.
 const maxFailures = 50
 
-// A Last is the last attempt of a failed job. It has no Record for other jobs.
+// A Last is the last attempt of a failed job. For other jobs, Record is nil.
 type Last struct {
 	*state.Record
 	out logParts
@@ -25,8 +25,8 @@ func Recorded(r *state.Record) (l Last) {
 }
 
 // Failures returns the jobs that failed, or whose retry was prevented by the end of the run. It
-// merges jobs that failed with the same error, most frequent first; jobs that were cancelled or
-// interrupted come last.
+// merges jobs that failed with the same error, and lists the most frequent errors first. Jobs that
+// were cancelled or interrupted come last.
 func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) Last) []schema.FailedJob {
 	var jobs []*schema.Job
 	var lasts []Last

@@ -12,8 +12,9 @@ import (
 	"gpurun/state/disk"
 )
 
-// logParts are an attempt's parts of its logs: of the one for standard output and, if it is another
-// file, of the one for standard error. From is -1 if unknown.
+// logParts holds the parts of log files that an attempt wrote: first the part of the log for
+// standard output and then, if standard error goes to another file, the part of that file. From is
+// -1 if unknown.
 type logParts []files.LogPart
 
 // logOf returns the part of a log for which only the path is known.
@@ -23,7 +24,7 @@ func logOf(path string) logParts { return logParts{{Path: path, From: -1}} }
 // a retry appends after a header line, which openLogs returns. own is where gpurun keeps the log of
 // a job without a log key, and began is when the batch began.
 func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(string) bool, began, wall time.Time) (p logParts, header string, err error) {
-	empty := true // though an attempt that lost a race for its GPU may have created the log
+	empty := true // a log may exist but be empty, if an attempt that lost a race for its GPU created it
 	for _, path := range slices.Compact([]string{r.Stdout, r.Stderr}) {
 		from, err := openLog(path, own, first, isLog, began)
 		if err != nil {
@@ -37,7 +38,7 @@ func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(stri
 	return p, fmt.Sprintf("%s%d, %s ---\n", files.AttemptHeader, n, wall.Local().Format("2006-01-02 15:04:05")), nil
 }
 
-// openLog returns the offset at which output begins in one log.
+// openLog prepares one log, and returns the offset at which the attempt's output begins.
 func openLog(path, own string, first bool, isLog func(string) bool, began time.Time) (int64, error) {
 	if first && !isLog(path+".1") { // otherwise the old log would overwrite another job's log
 		empty, err := disk.FreshLog(path, path == own, began)
@@ -81,8 +82,8 @@ func (p logParts) tail(max int) (out []byte) {
 	return out
 }
 
-// headerIn returns the offset of the last attempt's header in a log. Without one, the attempt has
-// the whole log.
+// headerIn returns the offset of the last attempt's header in a log. Without a header, the whole
+// log belongs to the attempt.
 func headerIn(path string) int64 {
 	n := size(path)
 	t := files.Tail(path, max(0, n-logTail), logTail)

@@ -9,8 +9,8 @@ import (
 	"gpurun/state/host"
 )
 
-// ports assigns a TCP port to each live attempt, outside the ephemeral range, from which the kernel
-// could assign it to another connection.
+// ports assigns a TCP port to each live attempt. It avoids the ephemeral range, from which the
+// kernel assigns ports to other connections.
 type ports struct {
 	lo, hi int // lo <= port < hi
 	next   int
@@ -49,7 +49,8 @@ func (p *ports) take() int {
 
 func (p *ports) give(n int) { delete(p.taken, n) }
 
-// bindable reports whether a port is free, over IPv4 and IPv6, as far as this can be checked.
+// bindable reports whether a port is free, over IPv4 and IPv6. Without a free file descriptor for
+// the check, it assumes so.
 func bindable(n int) bool {
 	l, err := net.Listen("tcp", ":"+strconv.Itoa(n))
 	if err != nil {

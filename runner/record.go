@@ -15,7 +15,7 @@ type backlog struct {
 
 // record writes facts to the ledger of their file and passes them on. If a start cannot be written,
 // its attempt is never launched and its end is not written either. If an end cannot be written, it
-// stays in the attempt's own record, and is retried until the run is over.
+// stays in the attempt's own record, and gpurun keeps trying to write it until the run is over.
 func (l *loop) record(some ...sched.Record) {
 	b := &l.book
 	if i := slices.IndexFunc(some, func(a sched.Record) bool { return b.unrecorded[a.Fact.UniID] }); i >= 0 {

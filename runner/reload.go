@@ -27,7 +27,7 @@ type Reading struct {
 	Selected, Forced []bool
 }
 
-// A Mistake explains why a reload changes nothing, in the format of check.
+// A Mistake explains why a reload changes nothing, in the format of gpurun check.
 type Mistake struct {
 	Text  string
 	Lines []string

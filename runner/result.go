@@ -51,8 +51,8 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	}
 }
 
-// demand records a job whose memory request is far off: below its use, which a single reading
-// shows, or too much. Of learned requests, it records only those below the use, and none if the job
+// demand records a job that used more memory than it requested, which a single reading proves, or
+// far less. If the request was learned, only a job that used more counts, and none that
 // preallocates memory.
 func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 || learns && f.Preallocated {

@@ -41,8 +41,9 @@ type Config struct {
 	Spent  func(gpu.Spent)  // called periodically with the run's GPU usage so far; nil without GPUs
 	Code   []*codecopy.Tree // copies of the code by file; nil for none
 	Sinks  []Sink
-	// Report returns what a block dialect script reported about its attempt. The engine sees only
-	// what uni_id.json contains once the tree is empty. May be nil.
+	// Report returns what a block dialect script reported about its attempt, even if uni_id.json
+	// has lost that since: the engine sees only what the file contains once the tree is empty. May
+	// be nil.
 	Report  func(job int, uniID string) (end, errorType string)
 	Log     zerolog.Logger
 	Reloads <-chan struct{}            // signals to reload the files
@@ -57,8 +58,8 @@ type Config struct {
 // HostRules returns the current host rules, completed for the given users, and warnings.
 type HostRules func(users []int) (*gpu.HostRules, []string)
 
-// Run runs the batch until no job is left running, and returns the outcome. If ctx ends, it returns
-// early and running jobs continue.
+// Run runs the batch to its end, and returns the outcome. If ctx ends first, Run returns early, and
+// running jobs continue.
 func Run(ctx context.Context, c Config) schema.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	l := newLoop(ctx, c)
@@ -220,7 +221,7 @@ func (l *loop) offload(work func() (then func())) {
 }
 
 // step passes an event to the core and carries out the resulting actions, including those for
-// events that they queue.
+// events that these actions queue.
 func (l *loop) step(ev sched.Event) {
 	l.queue = append(l.queue, ev)
 	for len(l.queue) > 0 {
@@ -255,8 +256,8 @@ func (l *loop) stop(s sched.StopRequested) {
 // later queues an event for the core, to follow the current actions.
 func (l *loop) later(ev sched.Event) { l.queue = append(l.queue, ev) }
 
-// do carries out one action. The core has put the actions in order: the ledger records a start
-// before its launch.
+// do carries out one action. The core has put the actions in order, so that the ledger records a
+// start before its launch.
 func (l *loop) do(a sched.Action) {
 	switch a := a.(type) {
 	case sched.Prepare:

@@ -200,7 +200,7 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 			}
 		}
 		switch p, why := l.Core.Phase(id), l.Core.Unfit(j.Spec); {
-		case why != "" && l.Core.Unfit(was) == "": // otherwise the host's rules exclude it for now, whatever its keys
+		case why != "" && l.Core.Unfit(was) == "": // otherwise the host's rules currently exclude it, whatever its keys
 			return rep, control.Refusal(fmt.Sprintf("%s could never run: %s", j.Name, why))
 		case other != nil && (j.Spec.Priority != other.Spec.Priority || j.Queue != other.Queue):
 			return rep, control.Refusal(fmt.Sprintf("%s and %s differ in priority or queue: before and after need jobs with the same priority and queue", j.Name, other.Name))

@@ -13,8 +13,8 @@ import (
 	"gpurun/state/host"
 )
 
-// askLimit bounds the wait for an answer from a run. For a reload, readLimit does, since the files
-// may be huge.
+// askLimit bounds the wait for an answer from a run. For a reload, the limit is readLimit, since
+// the files may be huge.
 const (
 	askLimit  = 5 * time.Second
 	readLimit = time.Minute

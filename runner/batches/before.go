@@ -24,8 +24,8 @@ const maxReplaced = 10000
 
 // earlierVersions finds the earlier versions of jobs. If only the command has changed, the earlier
 // version is the last attempt of the same name. If the name has changed too, it is a job that has
-// left the file, provided that both run the same program with the same parameters and neither fits
-// any other job.
+// left the file, provided that both run the same program with the same parameters and neither
+// matches any other job.
 func earlierVersions(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]earlierVersion {
 	found := map[int]earlierVersion{}
 	for id := range b.Jobs {
@@ -174,8 +174,8 @@ func traitDifference(was, now map[string]string) []string {
 	return parts
 }
 
-// commandDifference compares commands word by word. A word with a {variable} that the attempt
-// filled in matches any value.
+// commandDifference compares commands word by word. A word with a {variable}, which the attempt
+// filled in, matches any value.
 func commandDifference(was, now []string) []string {
 	old, fresh := strings.Fields(strings.Join(was, " ")), strings.Fields(strings.Join(now, " "))
 	for len(old) > 0 && len(fresh) > 0 && sameWord(old[0], fresh[0]) {

@@ -14,8 +14,8 @@ import (
 	"gpurun/state/host"
 )
 
-// Load reads job files. In a confined command, the files must belong to this user alone and name
-// only paths within reach.
+// Load reads job files. In a confined command, the files must belong to this user alone, and may
+// name only paths that the command may access.
 func (r *Reader) Load(paths []string, o jobspec.Options) (*jobspec.Batch, error) {
 	if !host.Confined() {
 		return jobspec.Load(paths, o)

@@ -17,8 +17,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// Document returns a batch for programs, from the job files, the ledgers, and the live run's
-// answer, which may be nil, or partial if it leaves out jobs that the run has not selected. m
+// Document describes a batch for programs, from the job files, the ledgers, and the live run's
+// answer, which may be nil. partial means that the run has not selected all jobs of its files. m
 // describes the attempts that the ledgers leave open.
 func (ref *Ref) Document(live *schema.Status, partial bool, m openAttempts) *schema.Status {
 	now := time.Now()
@@ -72,7 +72,7 @@ func (ref *Ref) Document(live *schema.Status, partial bool, m openAttempts) *sch
 			}
 		}
 	}
-	for _, l := range rest { // known to the run, but no longer in its files
+	for _, l := range rest { // known to the run or the ledgers, but no longer in the files
 		j := &schema.Job{
 			File: l.File, Name: l.Name, Key: l.Key, State: state.Running, Params: map[string]string{}, Tags: []string{},
 			Needs: []string{}, Commands: []string{},
@@ -90,8 +90,8 @@ func (ref *Ref) Document(live *schema.Status, partial bool, m openAttempts) *sch
 // A jobPlace identifies a job in a batch.
 type jobPlace struct{ file, key, name string }
 
-// openIn returns the attempts that the ledgers leave open, by file and key: several files may have
-// the same job.
+// openIn returns the attempts that the ledgers leave open, by file and key, because several files
+// may have the same job.
 func openIn(ref *Ref) map[jobPlace]*state.Attempt {
 	open := map[jobPlace]*state.Attempt{}
 	for _, o := range ref.History.Attempts() {

@@ -22,7 +22,7 @@ import (
 // Clusters are the supported cluster schedulers. settings.Engines must list their names too.
 var Clusters = cluster.Dialects{slurm.Dialect{}, gridengine.Dialect{}}
 
-// Engines are the kinds of engines by the value of the engine setting.
+// Engines maps each value of the engine setting to its kind of engine.
 var Engines = func() map[string]engine.Kind {
 	all := map[string]engine.Kind{"local": local.Kind{}}
 	for _, d := range Clusters {
@@ -75,8 +75,8 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 	return nil
 }
 
-// NoCopy refuses to adopt or stop running attempts of another state folder, of which this one is a
-// copy.
+// NoCopy refuses to adopt or stop running attempts that belong to another state folder, if this
+// folder is a copy of it.
 func NoCopy(s *disk.State) error {
 	look := Looker()
 	for _, at := range s.History().Attempts() {
@@ -92,8 +92,8 @@ func NoCopy(s *disk.State) error {
 }
 
 // Remains returns a batch with one job for each attempt that a dead run left open, and the kind of
-// engine of the attempt one. It fails if another attempt may still be running on a different
-// engine. It does not use the job file, which may have changed or been removed.
+// engine that runs the given one of them. It fails if another of them may still be running on a
+// different engine. It does not use the job file, which may have changed or been removed.
 func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engine.Kind, error) {
 	kind, known := Engines[engineName(one)]
 	if !known {

@@ -87,7 +87,7 @@ func SecretsIn(start *state.Fact) []string {
 	return append(redact.Secrets(start.Params), redact.Secrets(start.Traits)...)
 }
 
-// Rows returns the digests of the runs since some time.
+// Rows summarizes the runs that were active after the given time.
 func (p *runLog) Rows(since time.Time) []schema.RunRow {
 	rows := []schema.RunRow{}
 	for i, e := range p.Runs {

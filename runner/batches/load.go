@@ -16,14 +16,15 @@ import (
 	"gpurun/state/disk"
 )
 
-// Lines returns how a file's last run read it, if it read a list of commands.
+// Lines returns how the last run of a file read that file. ok is false unless the run read it as a
+// list of commands.
 func (r *Reader) Lines(path string) (l jobspec.Lines, ok bool) {
 	data := disk.Lines(path, r.StateDir)
 	l.Kept = true
 	return l, data != nil && json.Unmarshal(data, &l) == nil
 }
 
-// Options returns options that read some files as their last runs did.
+// Options returns the options for reading files as their last runs did.
 func (r *Reader) Options(paths []string) jobspec.Options {
 	o := jobspec.Options{Lines: map[string]jobspec.Lines{}, Reading: r.reading}
 	o.UserConfig, _ = UserConfig()
@@ -35,8 +36,8 @@ func (r *Reader) Options(paths []string) jobspec.Options {
 	return o
 }
 
-// Reload reads the job files of a batch like its last run did, with that run's -p values unless the
-// files no longer accept them.
+// Reload reads the job files of a batch as its last run did, but with the given -p values, or with
+// none if the files no longer accept these.
 func (r *Reader) Reload(given map[string]string, paths ...string) (*jobspec.Batch, error) {
 	o := r.Options(paths)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -84,8 +85,8 @@ func (r *Reader) Lock(paths []string, abandon string) (*disk.State, error) {
 }
 
 // endedElsewhere returns a function that reports whether an attempt that may have run elsewhere is
-// over: its end was recorded, or the cluster job around its run has ended and no process of
-// the attempt is left.
+// over. recorded means that its end was recorded; cut, that it was not, but the cluster job around
+// its run has ended and no process of the attempt is left.
 func endedElsewhere() func(run state.Fact, dir, uniID string) (recorded, cut bool) {
 	gone, look := map[string]bool{"": false}, Looker()
 	return func(run state.Fact, dir, uniID string) (recorded, cut bool) {

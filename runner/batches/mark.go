@@ -16,7 +16,7 @@ import (
 var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, control.OpForget: schema.PlanForgotten}
 
 // Unrecorded explains why a job whose end the ledger lacks cannot be forgotten or marked as done:
-// like that of a running job, its end would override the mark.
+// its end would override the mark, like that of a running job.
 const Unrecorded = "ended after its run was killed, unchanged"
 
 // Mark records jobs as done or forgotten in the ledger of a batch that is not running.

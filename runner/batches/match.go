@@ -44,8 +44,8 @@ func matching(file string, globs, names []string) ([]int, error) {
 	return ids, err
 }
 
-// noSuchJob reports that no job of a file matches. It suggests the nearest name, or a glob for
-// names with that prefix.
+// noSuchJob reports that no job of a file matches. It suggests the nearest name or, if there are
+// names that begin with glob and a hyphen, the pattern that matches them.
 func noSuchJob(file, glob string, names []string) error {
 	names = names[:min(len(names), 20000)] // comparing a million names would take a second
 	best := source.Closest(glob, names, func(string) int { return max(1, len(glob)/3) })

@@ -15,7 +15,7 @@ import (
 type openAttempts struct {
 	found map[string]engine.Found // by uni_id: attempts that are still alive
 	ended map[string]ending       // by uni_id: attempts that have ended since; the history has their ends
-	Away  map[string]string       // by uni_id: the host on which they run, whose state is unknown here
+	Away  map[string]string       // by uni_id: the other host of attempts whose state is unknown here
 }
 
 // An ending is the end of an attempt that its ledger lacks.
@@ -40,8 +40,8 @@ func (ref *Ref) Settle() openAttempts {
 }
 
 // settle inspects the traces of a history's open attempts on this host, and completes the history
-// like the next run would. It writes nothing. alive means that a run exists but does not answer;
-// then only recorded ends count.
+// as the next run would. It writes nothing. alive means that a run exists but does not answer; then
+// only recorded ends count.
 func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) openAttempts {
 	m := openAttempts{found: map[string]engine.Found{}, ended: map[string]ending{}, Away: map[string]string{}}
 	look := Looker()

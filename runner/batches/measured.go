@@ -43,7 +43,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 		err   error
 	}
 	ledgers, read := make([]ledger, len(paths)), sync.WaitGroup{}
-	for i := range paths { // while the job files are read
+	for i := range paths { // read the ledgers while the job files are read
 		read.Add(1)
 		r.Start(func() {
 			defer read.Done()
@@ -291,7 +291,7 @@ func (m *measurement) state(j *jobspec.Job, s *disk.Success, v sched.Verdict) st
 }
 
 // redone reports whether gpurun done has confirmed a success that was forgotten, or whose outputs
-// were written again since, so that its values may no longer be those of the outputs.
+// were rewritten later, so that its values may not match the outputs.
 func (m *measurement) redone(j *jobspec.Job, s *disk.Success) bool {
 	if r := m.History.Of(j.File, j.Key.String()); s == nil || r == nil || r.By == "" || r.UniID == s.UniID {
 		return false
@@ -336,8 +336,8 @@ func (m *measurement) traces(j *jobspec.Job, s *disk.Success, live bool) (start,
 	return start, end, r, logs, over
 }
 
-// newer returns an attempt or mark after a job's success that may have taken over its log, which is
-// named after the job, or nil. The job may have had another name.
+// newer returns an attempt or mark that came after a job's success and may have replaced its log,
+// or nil. Logs are named after jobs, and the job may have had another name.
 func (m *measurement) newer(j *jobspec.Job, s *disk.Success, start state.Fact) *state.Record {
 	for _, name := range []string{j.Name, start.Job} {
 		if r := m.History.Named(j.File, name); r != nil && r.UniID != s.UniID {
@@ -352,8 +352,8 @@ func (m *measurement) newer(j *jobspec.Job, s *disk.Success, start state.Fact) *
 	return nil
 }
 
-// read reads metrics that the ledger lacks from the logs and files of a job's last success: metrics
-// added to the job file later, or not read in time.
+// read searches the logs and files of a job's last success for the metrics that the ledger lacks:
+// those added to the job file later, and those not read in time.
 func (m *measurement) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
 	_, end, r, logs, over := m.traces(j, s, live)
 	to.Why = make([]string, len(m.Data.Metrics))

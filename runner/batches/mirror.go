@@ -15,7 +15,7 @@ import (
 )
 
 // A Mirror is a batch as gpurun web shows it. It follows the ledgers of the batch's run. However
-// many clients there are, it queries the run too rarely to slow it down.
+// many clients there are, it queries the run so rarely that the run does not slow down.
 type Mirror struct {
 	*Reader
 	File string // the job file, symlinks resolved
@@ -116,7 +116,7 @@ func (m *Mirror) load() error {
 	for _, path := range ref.Files() {
 		l.note(path)
 	}
-	for i := range l.tails { // before reading the ledgers, because reading a fact twice is harmless
+	for i := range l.tails { // before reading the ledgers: a fact may be read twice, but none is missed
 		l.tails[i] = disk.Follow(ref.Folder(i))
 	}
 	if err := ref.Read(); err != nil {
@@ -146,8 +146,8 @@ func (m *Mirror) load() error {
 // note records the state of a file before it is read.
 func (l *loaded) note(path string) { l.known[path] = host.StampOf(path) }
 
-// facts reads new facts from the ledgers. It returns the jobs that they touch, or all if everything
-// must be read again.
+// facts reads new facts from the ledgers. It returns the jobs that they touch. all means that
+// everything must be read again.
 func (m *Mirror) facts() (touched map[int]bool, all bool) {
 	touched = map[int]bool{}
 	for ledger, tail := range m.tails {
@@ -202,7 +202,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	if live != nil {
 		st.Counts, st.ETA, st.GPUs, st.Warnings, st.Live = live.Counts, live.ETA, live.GPUs, live.Warnings, live.Live
 		st.Run = liveRun(m.ref, describeRun(m.ref), live)
-		left := map[int]bool{} // jobs that were only in the run, after those of the files
+		left := map[int]bool{} // jobs that only the run had, listed after those of the files
 		for i := len(m.ref.Batch.Jobs); i < len(v.Jobs); i++ {
 			left[i] = true
 		}

@@ -193,8 +193,8 @@ func (m *Mirror) Log(uniID string) (schema.LogPart, error) {
 	return l, err
 }
 
-// logPath returns where the log of an attempt is, given all attempts: later ones may have moved it to
-// LOG.1.
+// logPath returns where the log of an attempt is. It needs all attempts, because a later one may
+// have moved the log to LOG.1.
 func logPath(x *state.AttemptRecord, all []*state.AttemptRecord) (string, error) {
 	moved := 0
 	for _, y := range all {
@@ -211,7 +211,8 @@ func logPath(x *state.AttemptRecord, all []*state.AttemptRecord) (string, error)
 	return x.Log, &Failure{Code: ExitUsage, Text: "its log was overwritten by later attempts", Err: ErrOverwritten}
 }
 
-// LogPaths returns a function that finds the log of an attempt, if the ledgers have its start.
+// LogPaths returns a function that finds the log of an attempt. known is false if the ledgers lack
+// the start of the attempt.
 func (p *runLog) LogPaths() func(uniID string) (path string, err error, known bool) {
 	byID, byLog := map[string]*state.AttemptRecord{}, map[string][]*state.AttemptRecord{}
 	for _, x := range p.Attempts {
@@ -236,7 +237,7 @@ func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRe
 	return all[i], all, nil
 }
 
-// Curves reads the metrics that an attempt reported by step.
+// Curves reads the curves of the metrics that an attempt reported.
 func (m *Mirror) Curves(uniID string) ([]schema.Curve, error) {
 	if err := m.lock(); err != nil {
 		return nil, err

@@ -48,8 +48,8 @@ func (s *Progress) ended(ref *Ref) (meanwhile bool) {
 	return meanwhile
 }
 
-// Forgotten is the phase of forgotten jobs in a live run: they have ended in it, and run in the
-// next one.
+// Forgotten is the phase of jobs that were forgotten after they ended in the live run. The next run
+// will run them again.
 const Forgotten state.Phase = "forgotten, will rerun next time"
 
 // A Progress is a status with details for display.
@@ -61,7 +61,7 @@ type Progress struct {
 	Runner  disk.Runner
 	LastRun time.Time
 
-	Earlier  []string                      // jobs that failed before the last run, which its summary lacks
+	Earlier  []string                      // jobs that failed before the last run, so its summary lacks them
 	Lists    map[state.Phase][]*schema.Job // in batch order
 	Failures []schema.FailedJob            // as displayed
 	Changed  time.Time                     // the ledger's last change

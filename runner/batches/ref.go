@@ -50,7 +50,7 @@ type Ref struct {
 	More []string // real paths of the live run's other files
 
 	Alive  bool        // a run holds the lock
-	Runner disk.Runner // the live run
+	Runner disk.Runner // the live run, or one that was killed
 	unsure error       // why it is unknown whether a run is alive
 
 	Which     string     // --run
@@ -58,7 +58,7 @@ type Ref struct {
 	past      bool       // the run that is shown is not the last one
 
 	Batch   *jobspec.Batch // nil if the file can no longer be read; see unread
-	former  bool           // Batch has the jobs in the ledgers
+	former  bool           // Batch comes from the ledgers, not the job files
 	History *state.History
 	after   *openAttempts // result of settle; nil before
 }
@@ -160,7 +160,7 @@ func (r *Reader) having(jobs []string, former bool) (found []*Ref) {
 	return found
 }
 
-// has reports whether the batch has all the given jobs, or with former, had them.
+// has reports whether the batch has all the given jobs, or, with former, has ever had them.
 func (ref *Ref) has(jobs []string, former bool) bool {
 	known := slices.Collect(maps.Keys(ref.JobNames()))
 	if former {

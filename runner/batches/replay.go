@@ -74,7 +74,7 @@ func replay(jobs []past, keep float64) []string {
 	}
 	slices.SortStableFunc(all, func(a, b report) int { return cmp.Compare(a.at, b.at) })
 	whole, curves, stopped := make([]state.Curve, len(jobs)), make([]state.Curve, len(jobs)), map[int]bool{}
-	compared := make([]float64, len(jobs)) // by job: its last step
+	compared := make([]float64, len(jobs)) // by job: step at which it was last compared
 	for _, r := range all {
 		if whole[r.job] = whole[r.job].Add(r.point); !stopped[r.job] {
 			curves[r.job] = whole[r.job]

@@ -102,8 +102,9 @@ func sum(row *schema.BatchRow, st *schema.Status) {
 // Folder returns the state folder of one of the batch's files.
 func (ref *Ref) Folder(i int) string { return disk.Folder(ref.Files()[i], ref.StateDir) }
 
-// known returns a batch of the jobs in the ledgers, for a job file that is gone or has errors. Of jobs
-// with the same name, it has the one that ended last: the others are earlier versions.
+// known returns a batch of the jobs in the ledgers, for a job file that is gone or has errors. Of
+// jobs with the same name, it includes only the one that ended last, because the others are earlier
+// versions.
 func known(ref *Ref) *jobspec.Batch {
 	b := &jobspec.Batch{}
 	for _, f := range ref.Files() {

@@ -31,8 +31,8 @@ type summary struct {
 	code int // exit status
 }
 
-// readSummary reads the summary of a batch's last run. It ignores one that is older than the
-// ledger: a later run was killed, or the user has marked jobs since.
+// readSummary reads the summary of a batch's last run. It ignores a summary that is older than the
+// ledger, because a later run was killed, or the user has marked jobs since.
 func readSummary(dir string) (k summary, ok bool) {
 	path := filepath.Join(dir, summaryName)
 	fi, err := os.Stat(path)

@@ -22,8 +22,9 @@ import (
 // maxTaken is the most bytes of facts in one request to a run.
 const maxTaken = 256 << 10
 
-// successesOf reads the successes of old, which has no run, by key, and the jobs of ref that may
-// take them over. It refuses while attempts of old's last run are still running.
+// successesOf returns the batch of ref, whose jobs may take over successes, and the successes of
+// old by key. No run of old is alive. It refuses while attempts of old's last run are still
+// running.
 func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, error) {
 	h, _, err := ref.ReadHistory([]string{old.Real})
 	if err != nil {
@@ -84,8 +85,8 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 	return batch, last, nil
 }
 
-// moved describes successes recorded under the name of a job file that is gone, of jobs that have no
-// end under the new name. The file was probably renamed.
+// moved describes successes that are recorded under the name of a job file that no longer exists,
+// for jobs that have no end under the new name. The file was probably renamed.
 type moved struct {
 	from, to string
 	list     bool // from is the name of a list from standard input, which never was a file
@@ -93,7 +94,8 @@ type moved struct {
 	hours    float64
 }
 
-// Moved finds results under the former name of a batch that has not run under its current one.
+// Moved finds the results that jobs of a batch have only under a former name of its file. If there
+// are several such names, it chooses the one with the most results.
 func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) bool) (most moved) {
 	fresh := func(id int) bool { return runs(id) && h.Of(0, b.Jobs[id].Key.String()) == nil }
 	if len(b.Files) != 1 || len(h.Open) > 0 || !slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return fresh(j.ID) }) {
@@ -136,7 +138,7 @@ func (r *Reader) formerNames(file string) (names []string) {
 }
 
 // gone returns the history of a job file that is gone, with the ends of attempts that have ended
-// since its last run; nil if the file is there or its ledger cannot be read.
+// since its last run; nil if the file still exists or its ledger cannot be read.
 func (r *Reader) gone(b *jobspec.Batch, old string) *state.History {
 	if host.Exists(old) {
 		return nil
@@ -149,15 +151,15 @@ func (r *Reader) gone(b *jobspec.Batch, old string) *state.History {
 	return past
 }
 
-// fromInput reports whether a batch is a list of commands from standard input. It exists although
-// there is no such file.
+// fromInput reports whether a batch is a list of commands from standard input. Such a batch exists
+// although there is no file of that name.
 func (r *Reader) fromInput(name string) bool {
 	l, ok := r.Lines(name)
 	return ok && l.Input != nil
 }
 
-// NoneRunning returns an error if a job that would run is still running under the former name of
-// its file: it would run twice. Jobs on the host abandon do not count.
+// NoneRunning returns an error if a job that would run may still be running under a former name of
+// its file, because it would run twice. Jobs on the host abandon do not count.
 func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool, abandon string) error {
 	for i, f := range b.Files {
 		for _, old := range r.formerNames(f.Real) {

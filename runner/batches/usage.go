@@ -88,7 +88,8 @@ func slotsFor(g *state.GPUReadings) (n int, text string) {
 }
 
 // adviseMemory adds the gpu_memory that jobs of an entry should request, if they request far more
-// than they use. It picks the entry with the most jobs, the first one of several.
+// than they use. If there are several such entries, it picks the one with the most jobs, or the
+// first of those.
 func (p *runLog) adviseMemory(u *schema.BatchUsage) {
 	type entry struct {
 		file, line int

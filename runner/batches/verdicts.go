@@ -15,7 +15,7 @@ import (
 
 // A Judgment is what a run of a batch would do now.
 type Judgment struct {
-	Verdicts []sched.Verdict // by job; PlanRunning for one with an attempt that has not ended
+	Verdicts []sched.Verdict // by job; PlanRunning for a job whose attempt has not ended
 	Core     *sched.Core     // the core that judged the jobs
 	Ref      *Ref            // the batch and its live run
 	After    openAttempts    // open attempts of an earlier run

@@ -45,8 +45,8 @@ func (t *Tree) Link(paths ...string) error {
 	return nil
 }
 
-// MoveOutputs moves the declared outputs of an ended job from the copy to the work dir, overwriting what
-// is there.
+// MoveOutputs moves the declared outputs of an ended job from the copy to the work dir, overwriting
+// existing files.
 func (t *Tree) MoveOutputs(patterns []string) error {
 	t.Lock()
 	defer t.Unlock()
@@ -215,9 +215,9 @@ func (b *mover) file(rel string, over bool) (err error) {
 // movingSuffix is the suffix of a file's second name while moveFile moves it.
 const movingSuffix = ".moving"
 
-// moveFile moves a file to the work dir; with RENAME_EXCHANGE, it only replaces a file whose
-// content is was. The copy's path then becomes a link. Until it does, both paths lead to the same
-// file, so a process that has it open keeps writing to it.
+// moveFile moves a file to the work dir; with RENAME_EXCHANGE, it replaces only a file whose
+// content still equals was. The copy's path then becomes a link. Until it does, both paths lead to
+// the same file, so a process that has it open keeps writing to it.
 func (t *Tree) moveFile(rel string, how uint, was string) error {
 	from, to, tmp := t.at(rel), t.original(rel), t.Dir+movingSuffix
 	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {

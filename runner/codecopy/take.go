@@ -29,10 +29,10 @@ var (
 // Options configure Take.
 type Options struct {
 	WorkDir string
-	State   string          // the folder of all state, which is never copied
+	State   string          // the folder that holds all state; it is never copied
 	Folder  string          // where copies are kept; on the work dir's file system
 	Name    string          // the copy's name
-	Outputs map[string]bool // symlinks resolved; true: declared outputs; false: folders that contain them
+	Outputs map[string]bool // by path, symlinks resolved; true for declared outputs, false for folders that contain them
 }
 
 // unfinished is the suffix of a copy in progress. Copies without it are complete.

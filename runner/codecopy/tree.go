@@ -93,7 +93,7 @@ func (t *Tree) content(rel, path string) (string, error) {
 	return host.Digest(context.Background(), path)
 }
 
-// original returns the path in the work dir for a path in the copy.
+// original returns the path of the original for a path in the copy.
 func (t *Tree) original(rel string) string { return filepath.Join(filepath.Dir(t.Root), rel) }
 
 func (t *Tree) at(rel string) string { return filepath.Join(t.Dir, rel) }

@@ -19,9 +19,9 @@ import (
 	"gpurun/state"
 )
 
-// Evidence checks the files of selected jobs that last succeeded, or reported points for prune, and
-// are not forced. It returns its findings by job ID. It reads nothing for jobs without outputs,
-// inputs or log.
+// Evidence checks the files of selected jobs whose last attempt succeeded or reported points for
+// prune, except forced jobs. It returns its findings by job ID. It reads nothing for jobs that
+// declare no outputs, inputs or log.
 func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched.Evidence {
 	w, found := checker{batch: b, history: h, search: NewLook()}, map[int]sched.Evidence{}
 	whole := w.unchanged()

@@ -71,8 +71,9 @@ func Short(dir, path string) string {
 	return rel
 }
 
-// BeginsAt returns the offset in a log of this size at which an attempt's part begins, given the one
-// at which it was to begin. A log that is shorter was truncated by the attempt, which has all of it.
+// BeginsAt returns the offset at which an attempt's part of a log of this size begins. from is the
+// size that the log had when the attempt started. If the log is shorter now, the attempt has
+// truncated it, and all of it belongs to the attempt.
 func BeginsAt(from, size int64) int64 {
 	if from > size {
 		return 0
@@ -80,8 +81,8 @@ func BeginsAt(from, size int64) int64 {
 	return max(from, 0)
 }
 
-// Tail returns at most most bytes from the end of a log, and nothing before offset from, unless the
-// log is shorter than that. It returns nil if the file does not exist or that part is empty.
+// Tail returns the last bytes of a log, no more than most, and none before offset from, unless the
+// log is shorter than from. It returns nil if the file does not exist or there are no such bytes.
 func Tail(path string, from int64, most int) []byte {
 	f, info, err := host.OpenRegular(path)
 	if err != nil {

@@ -86,9 +86,9 @@ func (m *Measured) found(x jobspec.Metric, text string) {
 	}
 }
 
-// parseNumber parses a number as programs print it, with what may follow it: tqdm ends its lines with
-// "acc=0.93]", and a printed dict with "'acc': 0.93}". It returns an infinity if the number is too
-// large.
+// parseNumber parses a number as programs print it, along with punctuation that may follow it: tqdm
+// ends its lines with "acc=0.93]", and a printed dict with "'acc': 0.93}". It returns an infinity
+// if the number is too large.
 func parseNumber(text string) (float64, error) {
 	value, err := strconv.ParseFloat(strings.TrimRight(strings.TrimSpace(text), ".,;%)]}"), 64)
 	if errors.Is(err, strconv.ErrRange) {

@@ -12,13 +12,14 @@ import (
 	"gpurun/state/host"
 )
 
-// A LogPosition is the position up to which an attempt's logs have been read for the points of a metric.
+// A LogPosition is the position up to which an attempt's logs have been read for the points of a
+// metric.
 type LogPosition struct {
 	Log  int      // number of the log that has the metric, from 1; 0 if none has it yet
 	At   [3]int64 // offset of the next byte in each log
 	Step float64  // step of the last point
 	Rule string   // Metric.Rule of the metric
-	cut  [3]bool  // the log was truncated, so it has nothing of earlier attempts any more
+	cut  [3]bool  // the log was truncated, so it no longer contains earlier attempts
 }
 
 // maxInMemory is the most points in memory before the curve drops the least informative ones.

@@ -38,11 +38,12 @@ type JobResult struct {
 }
 
 // Result reads the GPURUN_RESULT file of a job: a sequence of JSON objects, in which later values
-// replace earlier ones. error_type is not a metric if jobs may report its value. Objects with a
-// step are points of curves; Result also writes them to the file curve, one per line, unless curve
-// is "". If the metrics do not fit in the ledger, it copies the file to keep, and MetricsFile is
-// the only metric. It also keeps a file of which it has read only the end. A missing or empty file
-// is not an error. If there is an error, Result still returns what it could read.
+// replace earlier ones. error_type is not a metric if its value is one that jobs may report.
+// Objects with a step are points of curves; Result also writes them to the file curve, one per
+// line, unless curve is "". If the metrics do not fit in the ledger, it copies the file to keep,
+// and MetricsFile is the only metric. It also copies a file that is too large to read as a whole. A
+// missing or empty file is not an error. If there is an error, Result still returns what it could
+// read.
 func Result(path, keep, curve string) (left JobResult, err error) {
 	data, long, err := readResult(path)
 	if err != nil {
@@ -77,7 +78,8 @@ func Result(path, keep, curve string) (left JobResult, err error) {
 }
 
 // readable reports whether a ledger with these metrics can be read again. It rejects numbers like
-// 1e400, which no float64 holds, and values that are nested too deeply: the job would count as lost.
+// 1e400, which no float64 holds, and values that are nested too deeply, because the job would count
+// as lost.
 func readable(metrics []byte) bool {
 	return json.Unmarshal(slices.Concat([]byte(`{"metrics":`), metrics, []byte("}")), &state.Fact{}) == nil
 }
@@ -112,8 +114,8 @@ func writeCurve(path string, points []byte) error {
 	return nil
 }
 
-// readResult reads a result file. Of a long one, it reads the end, where the last values are, from the
-// first line that starts an object.
+// readResult reads a result file. If the file is too large, it reads only the end, which has the
+// last values, beginning with the first line there that starts an object.
 func readResult(path string) (data []byte, long bool, err error) {
 	f, info, err := host.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,8 +138,8 @@ func readResult(path string) (data []byte, long bool, err error) {
 }
 
 // merge reads objects up to the first invalid one, which may be incomplete because the job was
-// killed while writing. It skips other values. points contains the objects with a step, one per
-// line.
+// killed while writing. It skips values that are not objects. points contains the objects with a
+// step, one per line.
 func merge(data []byte) (all map[string]any, points []byte, err error) {
 	data = quoteNaN(data)
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -191,7 +193,7 @@ func copyFile(from, to string) error {
 	return dst.CloseAtomicallyReplace()
 }
 
-// notJSON are the numbers that JSON lacks, and Python's json.dumps writes.
+// notJSON are the numbers that Python's json.dumps writes although JSON lacks them.
 var notJSON = [...]string{"NaN", "Infinity", "-Infinity"}
 
 // quoteNaN quotes NaN and the infinities outside strings. A diverged loss is a valid result.

@@ -20,7 +20,7 @@ import (
 // maxTable is the largest file of metrics, in bytes.
 const maxTable = 1 << 30
 
-// maxDocument is the largest file that must be in memory as a whole, in bytes.
+// maxDocument is the largest file that is read into memory as a whole, in bytes.
 const maxDocument = 64 << 20
 
 // formats are the readers of metrics files by file extension. They pass the rows of a file to

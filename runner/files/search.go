@@ -37,8 +37,8 @@ func (e *GaveUp) Error() string {
 	return fmt.Sprintf("%s: no match found within %s; narrow the pattern to a folder", e.Pattern, e.After)
 }
 
-// A Search finds matches of patterns within time limits. It reads each input path only once, since
-// thousands of jobs may share it. It is not safe for concurrent use.
+// A Search finds matches of patterns within time limits. It reads each input only once, since
+// thousands of jobs may share one. It is not safe for concurrent use.
 type Search struct {
 	one  time.Duration
 	all  time.Duration // total for searches that give up; 0 for no limit
@@ -134,8 +134,8 @@ func (s *Search) walk(pattern string, f func(path string) error) error {
 
 var errTime = errors.New("search timed out")
 
-// timed is a file system that stops reading folders after end. A folder that cannot be read, or is
-// behind a link into an inaccessible place, counts as empty.
+// timed is a file system that stops reading folders after end. A folder counts as empty if it
+// cannot be read, or if this command must not access it.
 type timed struct {
 	fs.FS
 	base string

@@ -21,7 +21,7 @@ const (
 )
 
 // pattern compiles a regular expression on first use. Most commands and all successful jobs need
-// none of them, and compiling takes a tenth of each start.
+// none of them, and compiling them would take a tenth of a command's startup time.
 func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
@@ -38,7 +38,7 @@ var (
 	// The exception below a traceback: "pkg.mod.SomeError: text", "KeyboardInterrupt".
 	exception = pattern(`^[A-Za-z_][\w.]*(:( .*)?)?$`)
 
-	// Exceptions by which a launcher only reports that its worker failed.
+	// Exceptions with which a launcher only reports that its worker failed.
 	launcher = pattern(`ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|^SystemExit`)
 
 	// Final messages of any program.

@@ -3,12 +3,12 @@
 //
 // The file is shared with scripts that do not use gpurun and may rewrite it at any moment. So
 // gpurun merges into it: entries and fields that it did not write stay, an end written by a script
-// is not overwritten, and a file that does not parse is left alone until it does. Nothing here
-// blocks: updates that cannot be made now are left to a later flush.
+// stays while its attempt runs, and a file that does not parse is left alone until it does. Nothing
+// here blocks: updates that cannot be made now are left to a later flush.
 //
 // Usually the file is replaced by rename, so that a reader always sees a complete one. But scripts
-// that lock the file would then write to a file that no longer exists. So once a lock has been
-// seen, the file is written in place, under that lock.
+// that lock the file would then write to a file that no longer exists. So once gpurun has seen such
+// a lock, it locks the file itself and writes it in place.
 package uniid
 
 import (
@@ -73,7 +73,7 @@ func (k *maintainer) put(uniID string, e entry) {
 }
 
 // flush merges gpurun's entries into the file, if some are missing or another process has written
-// the file since. errBusy asks for another flush soon.
+// the file since. An errBusy error asks for another flush soon.
 func (k *maintainer) flush() error {
 	rescued := k.rescue()
 	now, _ := os.Stat(k.path)
@@ -151,8 +151,8 @@ func (k *maintainer) lockFolder() (*os.File, error) {
 	return f, nil
 }
 
-// read returns the whole content. An empty file is one that a script is about to
-// rewrite, unless it stays empty.
+// read returns the whole content. It assumes that a script is about to rewrite an empty file,
+// unless the file stays empty.
 func (k *maintainer) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -179,8 +179,8 @@ func (k *maintainer) read(f *os.File, path string) ([]byte, fs.FileInfo, error) 
 	return data, info, nil
 }
 
-// create creates the file by link rather than rename, because it must not replace a file that a
-// script has just created.
+// create creates the file with link(2) rather than rename(2), because it must not replace a file
+// that a script has just created.
 func create(path string, text []byte) (fs.FileInfo, error) {
 	t, now, err := temporary(path, text, 0o644)
 	if err != nil {
@@ -199,7 +199,7 @@ func create(path string, text []byte) (fs.FileInfo, error) {
 
 // replace replaces the file that had the content old, and watches the replaced file. It exchanges
 // the two files, so that a file that a script has just put there is not lost. On a file system that
-// cannot exchange files, it only checks first.
+// cannot exchange files, it only checks for a change first.
 func (k *maintainer) replace(path string, text, old []byte, read fs.FileInfo) (now fs.FileInfo, err error) {
 	t, now, err := temporary(path, text, read.Mode().Perm())
 	if err != nil {

@@ -24,7 +24,7 @@ func (k *maintainer) lock(f *os.File) error {
 		k.inPlace = true
 		return errBusy
 	}
-	return nil // if the file system has no locks, no script locks
+	return nil // on a file system without locks, scripts cannot lock either
 }
 
 func unlock(f *os.File) {
@@ -32,8 +32,8 @@ func unlock(f *os.File) {
 	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
 }
 
-// orphanFor is how long a replaced file is watched: a script that had opened it before
-// may still write to it. At most maxOrphans of them are kept open.
+// orphanFor is how long a replaced file is watched: a script that had opened it before may still
+// write to it. At most maxOrphans replaced files are kept open.
 const (
 	orphanFor  = 10 * time.Second
 	maxOrphans = 64
@@ -65,8 +65,8 @@ func (k *maintainer) watch(path string, base []byte, read fs.FileInfo) {
 }
 
 // rescue returns the changes that scripts made to files after gpurun replaced them. It returns the
-// same changes again while it watches the files: a script with an old copy may overwrite the
-// current file again.
+// same changes again while it watches the files, because a script with an old copy may overwrite
+// the current file again.
 func (k *maintainer) rescue() []change {
 	var all []change
 	keep := k.left[:0]
@@ -85,8 +85,8 @@ func (k *maintainer) rescue() []change {
 	return all
 }
 
-// report returns the end that a script has written for an attempt, in the file or in a
-// replaced one, or "", and the error type that it gave.
+// report returns the end and the error type that a script has written for an attempt, in the file
+// or in a replaced one. Each is "" if there is none.
 func (k *maintainer) report(uniID string) (end, errorType string) {
 	texts := []json.RawMessage{}
 	for _, c := range k.rescue() {

@@ -47,8 +47,8 @@ func parse(data []byte) (map[string]json.RawMessage, error) {
 }
 
 // merge merges changes and gpurun's entries into the content of a file. A change applies only if
-// the entry is still as it was before the change. changed is false if the content already includes
-// them all. An error means that the content does not parse.
+// the entry is missing, or still as it was before the change. changed is false if the content
+// already includes them all. An error means that the content does not parse.
 func merge(data []byte, mine map[string]entry, changes []change) (text []byte, changed bool, err error) {
 	all, err := parse(data)
 	if err != nil {
@@ -75,8 +75,8 @@ func merge(data []byte, mine map[string]entry, changes []change) (text []byte, c
 	return buf.Bytes(), true, err
 }
 
-// into completes an attempt's entry. It keeps the script's own pid and error, and an end that the
-// script has written while the attempt still runs.
+// into completes an attempt's entry. It keeps the pid and the error type that a script has written
+// and, while the attempt runs, the end.
 func (e entry) into(raw json.RawMessage) (json.RawMessage, bool) {
 	var r record
 	if json.Unmarshal(raw, &r) != nil || r == nil {

@@ -80,8 +80,9 @@ func (s *Sink) Fact(job int, f state.Fact) {
 	}
 }
 
-// Report returns the end that a script has written for its attempt, or "", and its error type. It
-// also finds an end in a file that was replaced while the script had it open.
+// Report returns the end and the error type that a script has written for its attempt. Each is ""
+// if there is none. Report also finds them in a file that was replaced while the script had it
+// open.
 func (s *Sink) Report(job int, uniID string) (end, errorType string) {
 	path := s.path(job)
 	if path == "" {
@@ -113,8 +114,8 @@ func (s *Sink) maintainer(path string) *maintainer {
 // Snapshot does nothing: facts suffice.
 func (s *Sink) Snapshot(*schema.Status) {}
 
-// Close waits until everything is written, and returns why some of it was not. It gives up on files
-// that stay busy.
+// Close waits until everything is written, and returns an error if something could not be written.
+// It gives up on files that stay busy.
 func (s *Sink) Close() error {
 	close(s.closed)
 	<-s.done

@@ -86,8 +86,9 @@ func (l *loop) use(code *codecopy.Tree, by int) {
 // settleEvery is how often unused copies of the code are settled.
 const settleEvery = 10 * time.Second
 
-// settle moves files that jobs wrote in unused copies to the work dir. A start in such a copy waits
-// until they have moved. At the end of the run, settle returns only after moving all files.
+// settle takes the copies of the code that no attempt uses, and moves the files that jobs wrote
+// there to the work dir. A start in such a copy waits until the files have moved. At the end of the
+// run, settle returns only after moving all files.
 func (l *loop) settle(over bool) {
 	a, now := &l.attempts, l.Now().Boot
 	if !over && now-a.settled < settleEvery {

@@ -27,8 +27,8 @@ type readings struct {
 }
 
 // stale reports whether a reading of claims and wishes that began at began is older than the one
-// the core uses. If it is not, the core is going to use it, and stale records that. A GPU reading
-// takes longer than a reading of claims alone, so they may end out of order.
+// the core uses. If it is not, stale records that the core uses it from now on. A GPU reading takes
+// longer than a reading of claims alone, so they may end out of order.
 func (r *readings) stale(began time.Time) bool {
 	if began.Before(r.latest) {
 		return true

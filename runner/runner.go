@@ -35,7 +35,7 @@ type Config struct {
 	Host   HostRules        // nil without GPUs
 	Rules  Ruler            // without it, settings cannot change
 	Reread Reader           // without it, files cannot be reloaded
-	Taken  func()           // called when the run uses reloaded files
+	Taken  func()           // called when the run switches to reloaded files
 	Say    func(string)     // prints a message other than a warning
 	Warn   func(string)     // prints a warning immediately; may be nil
 	Spent  func(gpu.Spent)  // called periodically with the run's GPU usage so far; nil without GPUs

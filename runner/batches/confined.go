@@ -73,7 +73,7 @@ func (r *Reader) Reachable(file string) error {
 // maxOutside is how many paths are reported.
 const maxOutside = 200
 
-// outside reports paths in jobs that a confined command must not access.
+// outside reports the paths of jobs' files that a confined command must not access.
 func outside(b *jobspec.Batch) []jobspec.Problem {
 	var found []jobspec.Problem
 	folders := map[string]error{}

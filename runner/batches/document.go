@@ -18,8 +18,8 @@ import (
 )
 
 // Document describes a batch for programs, from the job files, the ledgers, and the live run's
-// answer, which may be nil. partial means that the run has not selected all jobs of its files. m
-// describes the attempts that the ledgers leave open.
+// answer, which may be nil. partial means that the answer leaves out some jobs, because the run has
+// not selected them. m describes the attempts that the ledgers leave open.
 func (ref *Ref) Document(live *schema.Status, partial bool, m openAttempts) *schema.Status {
 	now := time.Now()
 	b, h := ref.Batch, ref.History

@@ -16,7 +16,7 @@ import (
 var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, control.OpForget: schema.PlanForgotten}
 
 // Unrecorded explains why a job whose end the ledger lacks cannot be forgotten or marked as done:
-// its end would override the mark, like that of a running job.
+// its end would override the mark, as the end of a running job would.
 const Unrecorded = "ended after its run was killed, unchanged"
 
 // Mark records jobs as done or forgotten in the ledger of a batch that is not running.

@@ -15,7 +15,7 @@ import (
 type openAttempts struct {
 	found map[string]engine.Found // by uni_id: attempts that are still alive
 	ended map[string]ending       // by uni_id: attempts that have ended since; the history has their ends
-	Away  map[string]string       // by uni_id: the other host of attempts whose state is unknown here
+	Away  map[string]string       // by uni_id: the other host on which the attempt may still be running
 }
 
 // An ending is the end of an attempt that its ledger lacks.

@@ -337,8 +337,8 @@ func (ref *Ref) Present() func(ledger int, key string) string {
 	return func(ledger int, key string) string { return now[find(ledger, key)] }
 }
 
-// LogOf returns the path that the job file gives to the log of an attempt, or "". The ledger has the
-// path at the time, perhaps in a folder that has been moved since.
+// LogOf returns the path that the job file gives to the log of an attempt, or "". The ledger has
+// the path that was used at the time, perhaps in a folder that has been moved since.
 func (ref *Ref) LogOf(ledger int, job, uniID string, attempt int) string {
 	j := ref.named(ledger, job)
 	if j == nil {

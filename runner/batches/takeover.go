@@ -23,8 +23,8 @@ import (
 const maxTaken = 256 << 10
 
 // successesOf returns the batch of ref, whose jobs may take over successes, and the successes of
-// old by key. No run of old is alive. It refuses while attempts of old's last run are still
-// running.
+// old by key. No run of old may be alive. successesOf refuses while attempts of old's last run are
+// still running.
 func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, error) {
 	h, _, err := ref.ReadHistory([]string{old.Real})
 	if err != nil {

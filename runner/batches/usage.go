@@ -63,8 +63,8 @@ func (p *runLog) Usage(g *state.GPUReadings, now time.Time) *schema.BatchUsage {
 	return u
 }
 
-// slotsFor returns how many jobs could share a GPU, based on readings of GPUs that one job used
-// alone.
+// slotsFor returns how many jobs could share a GPU, and advice that says so, based on readings of
+// GPUs that one job used alone.
 func slotsFor(g *state.GPUReadings) (n int, text string) {
 	var util, read float64
 	var peak, total gpu.Bytes

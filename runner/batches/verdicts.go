@@ -21,8 +21,8 @@ type Judgment struct {
 	After    openAttempts    // open attempts of an earlier run
 }
 
-// Judge judges all jobs by the history and the file system, and by what a live run or a dead run's
-// jobs have done since.
+// Judge judges all jobs by the history, the file system, and what has happened since: in a live
+// run, or to the jobs of a dead one.
 func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judgment {
 	dir := func(i int) string { return disk.Folder(b.Files[i].Real, r.StateDir) }
 	j := Judgment{Ref: &Ref{Reader: r, File: Shown(b.Files[0].Path), Real: b.Files[0].Real, More: b.RealPaths()[1:], Dir: dir(0), Batch: b, History: h, run: h.LastRun(0), over: h.LastOver(0)}}

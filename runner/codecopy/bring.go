@@ -76,8 +76,8 @@ func (t *Tree) leadsOut(rel string) bool {
 
 // Settle moves everything that jobs wrote in a copy to the work dir, and then removes the copy if
 // remove is set. The caller has locked the copy, and no attempt uses it. While another process is
-// in the copy, Settle moves nothing and returns done=false. The notes name files that stay: those
-// that failed to move, and those that have another version in the work dir by now.
+// in the copy, Settle moves nothing and returns done=false. The notes report files that stay in the
+// copy, because moving them failed or the work dir has another version by now.
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
@@ -105,8 +105,8 @@ func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	return notes, true
 }
 
-// Remove settles the copies in folder, except those in use (true in used). It then removes those
-// without an entry in used, unless some of their files could not be moved.
+// Remove settles the copies in folder, except those in use, for which used is true. Of the settled
+// copies, it removes those without an entry in used, unless some of their files could not be moved.
 func Remove(folder string, used map[string]bool) (notes []string) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {

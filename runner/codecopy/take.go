@@ -32,7 +32,7 @@ type Options struct {
 	State   string          // the folder that holds all state; it is never copied
 	Folder  string          // where copies are kept; on the work dir's file system
 	Name    string          // the copy's name
-	Outputs map[string]bool // by path, symlinks resolved; true for declared outputs, false for folders that contain them
+	Outputs map[string]bool // by real path; true for declared outputs, false for folders that contain them
 }
 
 // unfinished is the suffix of a copy in progress. Copies without it are complete.

@@ -43,8 +43,8 @@ func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched
 }
 
 // unchanged finds the jobs whose outputs and logs are as their last success left them. It does so
-// without their records, which are two ledger lines each and take most of the time for 100,000
-// jobs. For other jobs, the result is inconclusive.
+// without reading their records, which are two ledger lines each: for 100,000 jobs, that would take
+// most of the time. For other jobs, the result is inconclusive.
 func (w *checker) unchanged() []bool {
 	whole, ended := make([]bool, len(w.batch.Jobs)), make([]state.Plain, len(w.batch.Jobs))
 	for id := range ended {

@@ -36,7 +36,7 @@ var formats = map[string]func(io.Reader, []picker) error{
 // the row in which another column is best.
 type picker struct {
 	metric jobspec.Metric
-	text   string // of the value
+	text   string // the value's text
 	why    string // why there is none, or ""
 	best   float64
 	any    bool // a row has been picked

@@ -48,7 +48,7 @@ type maintainer struct {
 	inPlace    bool // scripts lock the file
 	emptySince time.Time
 	left       []orphan
-	seen       fs.FileInfo // the file when it was last complete
+	seen       fs.FileInfo // the file's info when it last contained all of mine
 	dirty      bool        // part of mine has not been merged yet
 }
 

@@ -42,8 +42,8 @@ type Config struct {
 	Code   []*codecopy.Tree // copies of the code by file; nil for none
 	Sinks  []Sink
 	// Report returns what a block dialect script reported about its attempt, even if uni_id.json
-	// has lost that since: the engine sees only what the file contains once the tree is empty. May
-	// be nil.
+	// has lost the report since: the engine sees only what the file contains once the tree is
+	// empty. May be nil.
 	Report  func(job int, uniID string) (end, errorType string)
 	Log     zerolog.Logger
 	Reloads <-chan struct{}            // signals to reload the files

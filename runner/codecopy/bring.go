@@ -74,10 +74,11 @@ func (t *Tree) leadsOut(rel string) bool {
 	return err != nil || !host.Inside(t.Dir, real)
 }
 
-// Settle moves everything that jobs wrote in a copy to the work dir, and then removes the copy if
-// remove is set. The caller has locked the copy, and no attempt uses it. While another process is
-// in the copy, Settle moves nothing and returns done=false. The notes report files that stay in the
-// copy, because moving them failed or the work dir has another version by now.
+// Settle moves all files that jobs wrote in a copy to the work dir. Then, if remove is set and no
+// such file had to stay, it removes the copy. The caller has locked the copy, and no attempt uses
+// it. While another process is in the copy, Settle moves nothing and returns done=false. The notes
+// report files that stay in the copy, because moving them failed or the work dir has another
+// version by now.
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
@@ -139,8 +140,8 @@ type mover struct {
 	errs   []error
 }
 
-// move moves what jobs wrote at a path to the work dir. If over is set, it overwrites existing
-// files.
+// move moves the files that jobs wrote at or below a path to the work dir. If over is set, it
+// overwrites existing files.
 func (b *mover) move(rel string, over bool) {
 	fi, err := os.Lstat(b.at(rel))
 	if errors.Is(err, fs.ErrNotExist) || filepath.Base(rel) == "__pycache__" {
@@ -187,7 +188,7 @@ func (b *mover) folder(rel string, over bool) error {
 	return err
 }
 
-// file moves a file or link that a job made or changed to the work dir.
+// file moves a file or link to the work dir if a job made or changed it.
 func (b *mover) file(rel string, over bool) (err error) {
 	from, to, was := b.at(rel), b.original(rel), b.Items[rel].Sum
 	mine, now, how := "", "", uint(unix.RENAME_NOREPLACE)

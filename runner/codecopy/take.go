@@ -191,7 +191,7 @@ func (c *copier) entry(rel string, e fs.DirEntry) error {
 			break
 		}
 		text, err := os.Readlink(path)
-		if host.Inside(t.Root, text) { // keep links within the code inside the copy
+		if host.Inside(t.Root, text) { // make links from code to code lead into the copy
 			text, err = filepath.Rel(filepath.Dir(path), text)
 		}
 		if err == nil {

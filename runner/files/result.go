@@ -168,7 +168,7 @@ func merge(data []byte) (all map[string]any, points []byte, err error) {
 	}
 }
 
-// kept copies a result file that does not fit in the ledger to the path keep.
+// kept copies a result file to the path keep, and returns the metric that names the copy.
 func kept(path, keep string) (map[string]any, error) {
 	if err := copyFile(path, keep); err != nil {
 		return nil, fmt.Errorf("cannot keep the result file: %w", err)

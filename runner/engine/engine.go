@@ -13,13 +13,13 @@
 //
 //   - Write a package below runner/engine with an engine.Kind (kind.go), which opens an
 //     engine.Engine (engine.go). Everything that Trace and Looker need must be in the attempt's
-//     folder (Launch.Dir), because no process may be left to ask.
-//   - Set Kind.Abilities. If the engine Places, runner/session/run.go opens no GPUs, the core has
-//     no pool, and Open returns neither claims nor trees. If it Queues, an attempt is queued until
-//     its Running event.
+//     folder (Launch.Dir), because there may be no process left to ask.
+//   - Set Kind.Abilities. With Places, runner/session/run.go opens no GPUs, the core has no pool,
+//     and Open returns neither claims nor trees. With Queues, an attempt counts as queued until its
+//     Running event.
 //   - Add it to Engines (runner/batches/engines.go) and to kinds
 //     (runner/engine/enginetest/engines_test.go), so that the suite tests it. Add its name to
-//     Engines (jobspec/settings/cluster.go), the values of the setting engine. The ledger records
+//     Engines (jobspec/settings/cluster.go), the values of the engine setting. The ledger records
 //     the name of every engine but local, so that no other engine adopts its attempts (sameEngine).
 //   - Add its imports to runner/house_test.go.
 package engine
@@ -41,8 +41,8 @@ type Identity struct {
 	Grant gpu.Grant     // the devices its claim holds
 }
 
-// A Launch is everything an engine needs to run one attempt. All paths are absolute. The journal
-// exists; without a journal, the attempt's folder exists and is empty.
+// A Launch is everything an engine needs to run one attempt. All paths are absolute. If Slot names
+// a journal, that journal exists; otherwise, the attempt's folder exists and is empty.
 type Launch struct {
 	Identity
 	Command
@@ -51,16 +51,16 @@ type Launch struct {
 	Slot          state.Slot     // for its record
 	Rank          int            `json:"-"` // order in an engine's queue, lowest first
 	Key           string         // the job's Key, kept in the status record in case the ledger loses the start
-	Needs         string         // like Key
+	Needs         string         // kept in the status record like Key
 	Timeout       time.Duration  // 0 for none
 	TimeoutSignal *TimeoutSignal `json:"Notice"` // nil for SIGTERM, and SIGKILL after Grace
-	Tree          bool           // ends when no process of its tree is left (block dialect)
+	Tree          bool           // the attempt ends when no process of its tree is left (block dialect)
 	UniFile       string         // with Tree: the uni_id.json the script writes; a PID it lists as running belongs to the tree
 
 	Request *Request `json:"Ask,omitempty"` // nil if the engine does not place attempts
 
-	// Leftovers is the treatment of processes that outlive the last command: one of the
-	// Leftovers constants; "" means LeftoversKill.
+	// Leftovers is how processes that outlive the last command are treated: one of the Leftovers
+	// constants; "" means LeftoversKill.
 	Leftovers string
 }
 
@@ -75,7 +75,7 @@ type Request struct {
 	Strays    bool // it may use GPUs outside its grant
 
 	Options map[string]string `json:"-"` // settings.cluster, overridden by the job's own keys
-	Limit   time.Duration     `json:"-"` // time limit on the cluster; 0 for soon after its timeout
+	Limit   time.Duration     `json:"-"` // time limit on the cluster; 0 for a little more than its timeout
 }
 
 // Token returns a placeholder in a command or its environment for a value that is known only on
@@ -84,7 +84,7 @@ func Token(name string) string { return "\x01" + name + "\x01" }
 
 // A TimeoutSignal is the signal that an attempt gets when its timeout expires.
 type TimeoutSignal struct {
-	Signal string        `json:"signal,omitempty"`   // sent to its processes that catch it: "USR1"; "" for SIGTERM to all
+	Signal string        `json:"signal,omitempty"`   // "USR1", for processes that catch it; "" for SIGTERM to all
 	Grace  time.Duration `json:"grace_ns,omitempty"` // until SIGKILL
 }
 
@@ -94,7 +94,7 @@ type Command struct {
 	Commands   []string // in order, each in its own shell; the first failure ends the attempt
 	Env        []string // its environment; overrides Config.Environ
 	WorkDir    string
-	Cores      string // CPU cores to bind it to, if usable here, "0-7,16"; "" for any
+	Cores      string // CPU cores to bind it to, "0-7,16", without those unusable here; "" for any
 	Config     string // the config file it reads; not replaced while the attempt is live
 	ConfigSum  string // required checksum of Config (configcopy.Sum)
 	ConfigLock string // lock against replacing Config; "" if nothing replaces it
@@ -136,9 +136,9 @@ const (
 // An Engine runs attempts. Its methods do not wait for processes or a cluster. Results arrive on
 // Events, in order for each attempt. It is not safe for concurrent use.
 type Engine interface {
-	// Launch starts all attempts that are due now. Exactly one Ended follows for each, even if
-	// it could not be started. A Running precedes it if it was started, and with
-	// Abilities.Queues any number of Queued come before that.
+	// Launch starts all attempts that are due now. For each attempt, exactly one Ended follows,
+	// even if the attempt could not be started. If it was started, a Running comes before the Ended
+	// or with it. With Abilities.Queues, any number of Queued come before the Running.
 	Launch(...Launch)
 	// Stop ends an attempt. The reason is saved in its status before the first signal.
 	// It does nothing if the attempt is over. Kill overrides an earlier Term.
@@ -149,7 +149,7 @@ type Engine interface {
 
 	// Events returns the channel of all events. Close closes it.
 	Events() <-chan Event
-	// Close releases the engine. Running attempts keep running. The error is for the user: which
+	// Close releases the engine. Running attempts keep running. The error tells the user which
 	// requests did not reach a cluster in time, and how to repeat them.
 	Close() error
 }
@@ -158,16 +158,16 @@ type Engine interface {
 type Trees interface {
 	// Attempt returns the attempt whose process tree contains pid, or "".
 	Attempt(pid int) string
-	// CPU returns the CPU time that the processes of attempts have used so far, without entries
-	// for attempts whose CPU time is unknown. It may read the process table. Callers may call it
-	// at any time.
+	// CPU returns the CPU time that the processes of attempts have used so far. Attempts whose CPU
+	// time is unknown have no entry. It may read the process table. Callers may call it at any
+	// time.
 	CPU(uniIDs []string) map[string]time.Duration
 	// OnGPU reports processes of an attempt that were seen on its own GPUs. The engine waits for
 	// such processes if they stay in the background.
 	OnGPU(uniID string, pids []int)
-	// Save asks an attempt to save its work: it sends signal ("USR1") to the processes that
-	// catch it, and stops the attempt as with Term after wait. Stopping comes before the signal,
-	// or Declined if no process catches it.
+	// Save asks an attempt to save its work: it sends signal ("USR1") to the processes that catch
+	// it, and stops the attempt as with Term after wait. A Stopping event precedes the signal. If
+	// no process catches it, a Declined event comes instead.
 	Save(uniID, why, signal string, wait time.Duration)
 }
 
@@ -175,8 +175,8 @@ type Trees interface {
 type Queue interface {
 	// Hold keeps an attempt queued until it is released, unless it begins first.
 	Hold(uniID string, held bool)
-	// Limit bounds how many attempts run concurrently, 0 for any number, and how many GPUs they
-	// request in total, -1 for any number.
+	// Limit bounds how many attempts run concurrently (0 for any number) and how many GPUs they
+	// request in total (-1 for any number).
 	Limit(jobs, gpus int)
 }
 
@@ -225,9 +225,9 @@ func (e *BrokenError) Unwrap() error { return e.Err }
 type Event struct {
 	UniID      string
 	Queued     *Queued
-	Running    *Running // with Ended if the attempt ended right after it began
+	Running    *Running // in one event with Ended if the attempt ended right after it began
 	Background *Background
-	Suspended  *bool // whether a cluster has suspended it, after Running
+	Suspended  *bool // whether the cluster has suspended it; comes only after Running
 	Stopping   *Stopping
 	Declined   string // why the engine did not ask it to save its work
 	Ended      *state.End
@@ -241,8 +241,8 @@ type Event struct {
 	Silent *[]string
 }
 
-// Background reports that an attempt's commands have ended but a leftover process keeps it
-// running. It may be repeated, for another process.
+// Background reports that an attempt's commands have ended but a leftover process keeps it running.
+// It may be sent again for another process.
 type Background struct {
 	PID  int
 	Text string // describes the process: "python 4711"
@@ -269,6 +269,6 @@ type Running struct {
 // save its work. The engine waits up to a second for Ack before the first signal, so that the
 // ledger records the reason first.
 type Stopping struct {
-	Why string // state.WhyTimeout, or that of Save
+	Why string // state.WhyTimeout, or the reason given to Save
 	Ack func()
 }

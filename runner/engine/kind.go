@@ -17,13 +17,15 @@ type Kind interface {
 	// Open returns an engine that can adopt the attempts of earlier runs in Config.Dir.
 	Open(Config) (Opened, error)
 	// Trace reads an attempt's start from its folder, for a ledger that lost it. It returns an
-	// error if a process of the attempt is running and nothing identifies its job.
+	// error if a process of the attempt is running and nothing identifies the attempt's job.
 	Trace(dir, uniID string) (state.Trace, error)
 	// Looker returns a function that reports the current state of the attempt in a folder, or
 	// its end.
 	Looker() func(dir, uniID string) Found
-	// Stray returns the pid of a process that still runs attempts of a folder, if that has been
-	// removed, or of another folder of the same file, and that folder; 0 if there is none.
+	// Stray looks for a process that still runs attempts but can no longer be asked about them,
+	// because its folder is dir, which has been removed since, or another folder of the same job
+	// file, which same reports. It returns the process's pid and folder. The pid is 0 if there is
+	// no such process.
 	Stray(dir string, same func(dir string) bool) (pid int, at string)
 }
 
@@ -65,12 +67,14 @@ type Cluster struct {
 // Found is the state of an attempt as seen without a run. If neither Ended nor PID is set, no end
 // is recorded, and none of its processes is alive on this host.
 type Found struct {
-	Ended  *state.End // its recorded end, if it is over
-	PID    int        // a live process of its tree, the first if possible; its last process if only the keeper's record of its end is missing; or 0
-	Keeper int        // pid of the keeper it runs under; 0 if that is gone
-	Began  bool       // one of its commands began
-	Host   string     // where it runs, if known and not this host
-	// Original is the batch folder that the attempt runs for, if the one that was looked at is a
-	// copy of it, made while the attempt was running; else "".
+	Ended *state.End // its recorded end, if it is over
+	// PID is a live process of its tree, the first if possible. If all have ended but its keeper has
+	// yet to record the end, PID is its last process. Otherwise, PID is 0.
+	PID    int
+	Keeper int    // pid of the keeper it runs under; 0 if that is gone
+	Began  bool   // one of its commands began
+	Host   string // where it runs, if known and not this host
+	// Original is the batch folder that the attempt runs for, if the folder that was looked at is a
+	// copy made while the attempt was running; else "".
 	Original string
 }

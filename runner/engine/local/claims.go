@@ -104,8 +104,9 @@ func (l *Local) keeper() (*remote, error) {
 	return l.own, nil
 }
 
-// refuse returns the end of a launch that cannot be made, or nil if l.own can make it. If a claim
-// died with its keeper, other runs could take the GPUs, so its attempt never begins. l.mu is held.
+// refuse returns the end of an attempt that cannot be launched, or nil if l.own can launch it. If
+// an attempt's claim died with its keeper, other runs could have taken the GPUs, so the attempt
+// never begins. l.mu is held.
 func (l *Local) refuse(la *engine.Launch) *state.End {
 	own, err := l.keeper()
 	if err != nil {
@@ -141,8 +142,8 @@ func (l *Local) Withdraw(uniID string) {
 	l.withdraw(uniID)
 }
 
-// withdraw has the keeper end a claim. Others see the claim until the keeper confirms that. l.mu is
-// held.
+// withdraw has the keeper end a claim. Other runs may see the claim until the keeper confirms that
+// it has ended. l.mu is held.
 func (l *Local) withdraw(uniID string) {
 	if l.own == nil || l.own.link.Send(&wire.Message{Op: wire.Withdraw, UniID: uniID}) != nil {
 		l.unclaimed(uniID)
@@ -185,9 +186,9 @@ func (l *Local) awaitWithdrawn() {
 	}
 }
 
-// Yield releases these devices from the claim of an attempt that is over. Until then,
-// for up to 30 s or until this process dies, they stay claimed, so that the next
-// attempt can make its claim first.
+// Yield releases these devices from the claim of an attempt that is over. They stay claimed until
+// then, but for at most 30 s and only while this process lives, so that the next attempt can claim
+// them first.
 func (l *Local) Yield(uniID string, ids []gpu.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,7 +271,7 @@ func (l *Local) unclaim(e *entry) {
 	}
 }
 
-// ownAttempts is the set of this run's attempts: their claims do not count as those of others. It
+// ownAttempts is the set of this run's attempts, whose claims do not count as claims of others. It
 // also keeps attempts that are over, because a reading in progress may have seen their claims.
 type ownAttempts struct {
 	mu  sync.Mutex

@@ -20,7 +20,7 @@ func (l *Local) Offer(uniID string, id gpu.UUID, to string) {
 	}
 	if r != nil {
 		c := &wire.Claim{Grant: gpu.Grant{UUIDs: []gpu.UUID{id}}, To: to}
-		_ = r.link.Send(&wire.Message{Op: wire.Offer, UniID: uniID, Claim: c}) // if it is gone, so is the claim
+		_ = r.link.Send(&wire.Message{Op: wire.Offer, UniID: uniID, Claim: c}) // if the keeper is gone, so is the claim
 	}
 }
 

@@ -53,8 +53,8 @@ func isKeeper(pid int) bool {
 	return ok
 }
 
-// writes reports whether a keeper has a journal open. If the given one is a copy of the journal that
-// the keeper has open, original is the batch folder of that.
+// writes reports whether a keeper has a journal open. If the journal is a copy of one that the
+// keeper has open, original is the batch folder of the keeper's journal.
 func writes(keeper int, journal string) (yes bool, original string) {
 	var st, at unix.Stat_t
 	if journal == "" || unix.Stat(journal, &st) != nil {
@@ -77,8 +77,9 @@ func writes(keeper int, journal string) (yes bool, original string) {
 // writers caches which keepers write a journal.
 type writers map[string][]procs.ID
 
-// of returns the pid of the keeper that has had a journal open since before the boottime began, or 0.
-// If that of an attempt was killed, a later one may write the same journal.
+// of returns the pid of a keeper that has a journal open and was started no later than began, a
+// CLOCK_BOOTTIME; or 0. If an attempt's keeper was killed, a later keeper may write the same
+// journal.
 func (w writers) of(journal string, began time.Duration) int {
 	if _, known := w[journal]; !known {
 		w[journal] = nil
@@ -87,7 +88,8 @@ func (w writers) of(journal string, began time.Duration) int {
 			if !ok || uid != os.Geteuid() {
 				continue
 			}
-			// The command line comes last, since reading that of a process that hangs in the kernel blocks.
+			// isKeeper comes last, because reading the command line of a process that hangs in the
+			// kernel blocks.
 			if yes, _ := writes(pid, journal); yes && isKeeper(pid) {
 				w[journal] = append(w[journal], p.ID)
 			}
@@ -104,9 +106,9 @@ func (w writers) of(journal string, began time.Duration) int {
 // keeperLinger is how long a keeper may take to exit once it has nothing left to do.
 const keeperLinger = 2 * time.Second
 
-// Stray returns the pid of a keeper of an earlier run that cannot be asked about its jobs, and its
-// folder: dir, which has since been removed, or another one of the same job file, unless that was
-// renamed to dir. The pid is 0 if there is none.
+// Stray returns the pid and the folder of a keeper of an earlier run that cannot be asked about its
+// jobs. The folder is dir, if it has been removed since, or another folder of the same job file,
+// unless that folder was renamed to dir. The pid is 0 if there is no such keeper.
 func (Kind) Stray(dir string, same func(dir string) bool) (pid int, at string) {
 	stray := func(pid int, socket string) bool {
 		at = filepath.Dir(socket)

@@ -1,10 +1,9 @@
-// Package local runs attempts as processes of this host. Next to the runner there is a
-// keeper, a separate process that is the parent of all jobs of the run: it starts them,
-// drives their commands, enforces timeouts, ends whole process trees, and writes each
-// end into the attempt's folder before it reports it. Killing a runner loses nothing:
-// the keeper keeps running, and the next runner asks it. If keepers are gone as well,
-// surviving jobs are found through markers, records and the process table (recover.go).
-// Nothing is ever started twice.
+// Package local runs attempts as processes of this host. Next to the runner there is a keeper, a
+// separate process that is the parent of all jobs of the run: it starts them, drives their
+// commands, enforces timeouts, ends whole process trees, and writes each attempt's end to disk
+// before it reports the end. Killing a runner loses nothing: the keeper keeps running, and the next
+// runner connects to it. If keepers are gone as well, surviving jobs are found through markers,
+// records and the process table (recover.go). Nothing is ever started twice.
 package local
 
 import (
@@ -26,8 +25,8 @@ type Kind struct{}
 // Abilities reports that gpurun chooses the GPUs.
 func (Kind) Abilities() engine.Abilities { return engine.Abilities{Name: "local"} }
 
-// Open finds the live keepers of earlier runs and starts one for this run. Without a folder, it
-// starts one for the first claim.
+// Open connects to the live keepers of earlier runs and starts a keeper for this run. Without a
+// folder, the first claim starts that keeper.
 func (Kind) Open(c engine.Config) (engine.Opened, error) {
 	l := newLocal(c)
 	if c.Dir != "" {
@@ -65,7 +64,7 @@ type Local struct {
 
 	mu      sync.Mutex
 	closed  bool
-	own     *remote          // where new attempts start; nil after it died
+	own     *remote          // the keeper that starts new attempts; nil if it died or has not been started
 	others  map[*remote]bool // keepers of earlier runs
 	live    map[string]*entry
 	pids    map[procs.ID]string // cached answers of Attempt
@@ -82,16 +81,17 @@ type Local struct {
 type holdings struct {
 	claims map[string]chan *wire.Message // awaited answers
 	homes  map[string]*remote            // keepers of claims whose attempts have not been launched
-	overs  map[string]*remote            // keepers of claims without an attempt that are about to end
+	overs  map[string]*remote            // keepers of claims that no attempt uses any more and that are about to end
 	ended  chan struct{}                 // poked when a claim in overs has ended
 	stands map[string]engine.Attempt     // commands that this process runs itself; homes has their keepers
 	mine   ownAttempts
 
-	// holder returns the reader of other runs' claims. It also holds the claims of attempts whose
-	// keeper died until the next keeper has them; in this process, so there is no gap.
+	// holder returns the reader of other runs' claims. If a keeper dies, the holder also holds the
+	// claims of its attempts until the next keeper has them. It does so in this process, so there
+	// is no gap.
 	holder    func() *claim.Holder
 	wisher    func() *claim.Wisher // returns the publisher of this run's wish
-	unwished  sync.Once            // the warning that its wishes cannot be published
+	unwished  sync.Once            // for the warning that this run's wishes cannot be published
 	offeredTo map[string]bool      // runs that have been offered something
 }
 
@@ -231,7 +231,7 @@ func (l *Local) Save(uniID, why, signal string, wait time.Duration) {
 	}
 }
 
-// Adopt asks every keeper about attempts of an earlier run. If none has one, the disk
+// Adopt asks every keeper about attempts of an earlier run. If no keeper has an attempt, the disk
 // and the process table decide.
 func (l *Local) Adopt(all ...engine.Attempt) {
 	l.mu.Lock()
@@ -294,7 +294,7 @@ func (l *Local) handle(r *remote, m *wire.Message) {
 		l.emit(engine.Event{UniID: m.UniID, Declined: m.Why})
 	case wire.Ended:
 		if m.Running != nil && e.adopted {
-			l.handleRunning(e, r, m.Running) // report the start of an adopted attempt: its next attempt appends to its log
+			l.handleRunning(e, r, m.Running) // report its start, because the job's next attempt appends to its log
 		}
 		e.home = r // this keeper has the claim, even if it had not answered yet
 		if e.reported {
@@ -306,7 +306,7 @@ func (l *Local) handle(r *remote, m *wire.Message) {
 	}
 }
 
-// handleRunning records that the attempt is alive in this keeper. l.mu is held.
+// handleRunning records that the attempt is running under this keeper. l.mu is held.
 func (l *Local) handleRunning(e *entry, r *remote, running *engine.Running) {
 	if e.reported {
 		return
@@ -324,7 +324,8 @@ func (l *Local) handleRunning(e *entry, r *remote, running *engine.Running) {
 	}
 }
 
-// refused records that a keeper does not have the attempt; nil for all of them. l.mu is held.
+// refused records that keeper r does not have the attempt, or that no keeper does if r is nil. l.mu
+// is held.
 func (l *Local) refused(e *entry, r *remote) {
 	if r != nil && !e.asked[r] {
 		return
@@ -339,8 +340,8 @@ func (l *Local) refused(e *entry, r *remote) {
 	l.recover(e)
 }
 
-// end records the end of an attempt and emits its last event, with an unreported Running. l.mu is
-// held.
+// end records the end of an attempt and emits its last event, which includes the attempt's Running
+// if that has not been reported. l.mu is held.
 func (l *Local) end(e *entry, unreported *engine.Running, ended *state.End) {
 	delete(l.live, e.UniID)
 	if len(ended.Stuck) == 0 {

@@ -36,7 +36,7 @@ func (l *looker) look(dir, uniID string) engine.Found {
 		return engine.Found{Ended: &rec.End, Began: !rec.Void}
 	}
 	var f engine.Found
-	missing := errors.Is(err, wire.ErrNoRecord) // if someone removed it, only its processes show that it began
+	missing := errors.Is(err, wire.ErrNoRecord) // if the record was removed, only processes show that the attempt began
 	switch {
 	case missing:
 		rec = &wire.Record{}

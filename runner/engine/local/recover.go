@@ -15,7 +15,8 @@ import (
 	"gpurun/state/host"
 )
 
-// lost handles the loss of a keeper: it looks for the keeper's attempts without it.
+// lost handles the loss of a keeper: it claims the GPUs of the keeper's attempts again, and
+// recovers the attempts.
 func (l *Local) lost(r *remote) {
 	for _, a := range l.dropKeeper(r) {
 		warnings, err := l.holder().Again(claim.Subject{UniID: a.UniID, Job: a.Job, Grant: a.Grant, Run: l.Run})
@@ -72,9 +73,9 @@ func (l *Local) dropKeeper(r *remote) []engine.Attempt {
 	return attempts
 }
 
-// recover finds out what happened to an attempt that no keeper has. Its record may have its end. It
-// may never have begun, in which case recover forbids it to begin. Or it may be alive, in which
-// case its exit status cannot be known. l.mu is held.
+// recover finds out what happened to an attempt that no keeper has. The attempt may have an end in
+// its record. It may never have begun, in which case recover forbids it to begin. Or it may be
+// alive, in which case its exit status cannot be known. l.mu is held.
 func (l *Local) recover(e *entry) {
 	l.start(func() {
 		ended := l.follow(e)
@@ -125,8 +126,8 @@ func (l *Local) follow(e *entry) *state.End {
 		return w.ended() // the machine has rebooted since
 	}
 	if age := time.Since(rec.Latest); rec.Begun > 0 && w.leader.PID == 0 && age >= 0 && age < freshStart {
-		// The keeper was killed while it created that process. The process cannot be distinguished
-		// from its own leftovers, and has hardly begun.
+		// The keeper was killed while it created the latest command's process, so that process
+		// cannot be distinguished from its own leftovers. The command has hardly begun, so end it.
 		w.ending.Begin(rec.Grace)
 	}
 	if rec.Tree || rec.Behind {
@@ -135,7 +136,7 @@ func (l *Local) follow(e *entry) *state.End {
 	return w.run()
 }
 
-// freshStart is the maximum age of a start that has hardly begun. Tests change it.
+// freshStart is how long after its start a command has hardly begun. Tests change it.
 var freshStart = 5 * time.Second
 
 // A watch follows the tree of an attempt without a keeper to its end.
@@ -216,7 +217,7 @@ func (w *watch) latest() procs.ID {
 }
 
 // reportAlive reports that the attempt is alive, unless that has been reported, and sets its
-// timeout, which kept counting.
+// timeout, which has been counting since the start.
 func (w *watch) reportAlive(ids []procs.ID) {
 	w.never = false
 	if w.rec.Timeout > 0 && w.rec.Boot > 0 && w.rec.Boot <= host.Boottime() {
@@ -251,7 +252,7 @@ func (w *watch) reportAlive(ids []procs.ID) {
 func (w *watch) wait(ids []procs.ID) bool {
 	gone := make(chan struct{})
 	quit := make(chan struct{})
-	if w.leader.PID != 0 && !w.ending.On() { // even if it has just ended: its leftovers may stay forever
+	if w.leader.PID != 0 && !w.ending.On() { // even if the leader has just ended: its leftovers may never end
 		ids = []procs.ID{w.leader}
 	}
 	w.l.Go(func() {
@@ -347,7 +348,8 @@ func (w *watch) stopAfterSave() {
 	w.ending.Begin(w.rec.Grace)
 }
 
-// ended returns the end once the tree is gone. The keeper may have written it before it died.
+// ended returns the attempt's end once its tree is gone. The keeper may have recorded the end
+// before it died.
 func (w *watch) ended() *state.End {
 	if rec, err := w.e.find(); err == nil && rec.State == wire.StateOver {
 		return &rec.End

@@ -71,7 +71,8 @@ func (l *Local) leave(r *remote, version int) {
 	r.link.Close()
 }
 
-// awaitExit waits until a newer keeper has exited; by then, its jobs' records say how they ended.
+// awaitExit waits until a newer keeper has exited. By then, the records of its jobs show how they
+// ended.
 func (l *Local) awaitExit(r *remote) {
 	for r.newer {
 		c, err := dial(r.socket)
@@ -92,9 +93,9 @@ func (l *Local) awaitExit(r *remote) {
 
 const socketPattern = "keeper-*.sock"
 
-// findKeepers connects to every keeper of an earlier run. A socket that nobody listens on was left
-// by a killed keeper. An unreachable one is an error: its keeper's attempts must not be mistaken
-// for orphaned ones.
+// findKeepers connects to every keeper of an earlier run. If no process listens on a socket, its
+// keeper was killed. Any other failure to connect is an error, because the attempts of a live
+// keeper must not be mistaken for orphans.
 func (l *Local) findKeepers() error {
 	paths, _ := filepath.Glob(filepath.Join(escape(l.Dir), socketPattern))
 	for _, path := range paths {
@@ -119,8 +120,9 @@ func (l *Local) findKeepers() error {
 	return nil
 }
 
-// reach returns the keeper of an earlier run's attempt if it listens in another folder, that of
-// another file of its run; nil if there is none or it has been asked. l.mu is held.
+// reach returns the keeper of an earlier run's attempt if its socket is in another folder, that of
+// another job file of the same run. It returns nil if there is none or if it was called before.
+// l.mu is held.
 func (l *Local) reach(e *entry) *remote {
 	if e.reached {
 		return nil

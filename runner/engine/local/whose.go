@@ -30,8 +30,8 @@ func (l *Local) Attempt(pid int) string {
 	return ""
 }
 
-// attemptOf returns the attempt of a process, or "" if only its parents could identify it.
-// l.mu is held.
+// attemptOf returns the attempt of a process, or "" if only its ancestors could identify it. l.mu
+// is held.
 func (l *Local) attemptOf(p procs.Proc) string {
 	if uniID := l.pids[p.ID]; uniID != "" {
 		return uniID

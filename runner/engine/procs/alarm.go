@@ -46,8 +46,8 @@ func (a *Alarm) Off() { a.c = nil }
 // tick is the resolution of a process's start time and of its CPU time: USER_HZ, see proc(5).
 const tick = 10 * time.Millisecond
 
-// nextTick waits for the next clock tick to begin and returns its number: processes that
-// started earlier have a lower one.
+// nextTick waits for the next clock tick to begin and returns its number. Processes that started
+// earlier have a lower Start.
 func nextTick() uint64 {
 	const spin = 300 * time.Microsecond
 	at := (host.Boottime()/tick + 1) * tick

@@ -14,8 +14,8 @@ type Census struct {
 	uniID map[ID]string // of each process in the table
 }
 
-// Tree lists the living processes of an attempt, from a reading no older than since:
-// those that descend from its roots, are in a session of theirs, or have its uni_id.
+// Tree lists the living processes of an attempt, from a reading no older than since: those that
+// descend from its roots, are in the session of a root, or have its uni_id.
 func (c *Census) Tree(uniID string, roots []ID, since time.Time) []ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *Census) read() {
 		// was once in it still shows where the process came from.
 		id := c.uniID[p.ID]
 		if id == "" {
-			id = UniID(p.PID) // now, since it may be gone before all are read
+			id = UniID(p.PID) // now, since the process may be gone before all others are read
 		}
 		c.table[p.PID], uniIDs[p.ID] = p, id
 	})

@@ -31,10 +31,11 @@ type Ending struct {
 	look     <-chan time.Time
 }
 
-// A notice is a signal sent to a process and the program it was running then. A child that
-// received it between fork and exec, with its parent's handler, has lost it. The program is
-// identified by its place in memory: it may change its command line, and reading that waits for a
-// process that hangs in the kernel.
+// A notice records a signal sent to a process, and the program that the process was running then.
+// If a child receives the signal between fork and exec, its parent's handler runs and the signal is
+// lost, so it must be sent again. The program is identified by its place in memory, because a
+// process may change its command line, and reading the command line of a process that hangs in the
+// kernel blocks.
 type notice struct {
 	sig             unix.Signal
 	codeEnd, envEnd uint64
@@ -77,7 +78,7 @@ func (e *Ending) Signal(ids []ID, first ID) {
 			e.killed, e.killedAt = true, now
 		}
 	}
-	// A shell that saw its command die first would run the next one.
+	// Signal first before the others: a shell that saw its command die would run the next one.
 	slices.SortFunc(ids, func(x, y ID) int {
 		if x == first || y == first {
 			return map[bool]int{true: -1, false: 1}[x == first]
@@ -104,10 +105,10 @@ func (e *Ending) Signal(ids []ID, first ID) {
 // Kills reports whether SIGKILL is due.
 func (e *Ending) Kills() bool { return e.on && host.Boottime() >= e.killAt }
 
-// handled reports whether a process descends from one that received its SIGTERM and is
-// still alive. If the process started after that, a signal handler runs it, perhaps to
-// save work, and it may live until the grace period is over. If it started before, it
-// merely slipped through: a shell's handler waits for it.
+// handled reports whether a process descends from a living one that was sent SIGTERM. If the
+// process started after the first signals, a signal handler started it, perhaps to save work, and
+// it may live until the grace period is over. If it started before, it merely slipped through and
+// must be signaled: a shell runs its handler only once its command has ended.
 func (e *Ending) handled(pid int) bool {
 	for {
 		p, ok := One(pid)

@@ -40,8 +40,8 @@ type Proc struct {
 	CPU     time.Duration // including children it has waited for
 }
 
-// A Table is one reading of all processes, by pid. It is not a snapshot of one instant:
-// a process that forks while it is read may be missing.
+// A Table is one reading of all processes, by pid. It is not a snapshot of one instant: a process
+// that is forked during the reading may be missing.
 type Table map[int]Proc
 
 // Read reads all of /proc.
@@ -51,8 +51,8 @@ func Read() Table {
 	return t
 }
 
-// each passes every process to f. It reads few pids at a time and looks at them immediately: in a
-// chain of processes that each start the next one and exit, a later one is then still found.
+// each passes every process to f. It reads few pids at a time and looks at them immediately, so
+// that in a chain of processes that each start the next one and exit, a later one is still found.
 func each(f func(Proc)) {
 	var d int
 	if host.Patiently(func() (err error) {
@@ -127,7 +127,7 @@ func Signal(id ID, sig unix.Signal) error {
 	if !Alive(id) {
 		return nil
 	}
-	if err != nil { // a kernel before 5.3, or gone
+	if err != nil { // the kernel is older than 5.3, or the process is gone
 		err = unix.Kill(id.PID, sig)
 	} else {
 		err = unix.PidfdSendSignal(fd, sig, nil, 0)
@@ -292,8 +292,8 @@ func Pids(list *os.File) ([]int, error) {
 	}
 }
 
-// In returns a process of this user that works in a folder, has a file of it open, or names it in
-// its environment; or 0.
+// In returns the pid of a process of this user whose working directory is in a folder, which has a
+// file in the folder open, or whose environment names a path in it; or 0.
 func In(dir string) (pid int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

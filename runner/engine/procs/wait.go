@@ -45,8 +45,8 @@ func Await(ids []ID, quit <-chan struct{}) {
 // mostAwaited bounds how many descriptors awaitOne uses, because other work needs the rest.
 var mostAwaited = make(chan struct{}, 16)
 
-// awaitOne waits up to d for one process to end. It returns false if the kernel does
-// not support that, or if it waits for too many others.
+// awaitOne waits up to d for one process to end. It returns false if the kernel does not support
+// that, or if too many other calls are waiting.
 func awaitOne(id ID, d time.Duration) bool {
 	select {
 	case mostAwaited <- struct{}{}:

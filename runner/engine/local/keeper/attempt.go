@@ -69,7 +69,7 @@ type commands struct {
 }
 
 func newAttempt(k *keeper, l *engine.Launch) *attempt {
-	if engine.Variable(l.Env, procs.UniIDName) == "" { // so that its tree can be found by that alone
+	if engine.Variable(l.Env, procs.UniIDName) == "" { // so that its tree can be found by its uni_id alone
 		l.Env = append(l.Env, procs.UniIDName+"="+l.UniID)
 	}
 	return &attempt{
@@ -140,7 +140,8 @@ func (a *attempt) prepare() error {
 	return nil
 }
 
-// record opens the file of a record, which attempts share.
+// record returns the open file that holds a record. Attempts with records in the same file share
+// it.
 func (k *keeper) record(dir string, s state.Slot) (*os.File, error) {
 	path := cmp.Or(s.Journal, dir)
 	if f, ok := k.records.Load(path); ok && linked(f.(*os.File)) {
@@ -241,7 +242,7 @@ func (a *attempt) step(i int, argv []string) error {
 		files := []uintptr{uintptr(a.k.null), uintptr(a.out.out), uintptr(a.out.err)}
 		p, exit, err = a.k.start(a, &program{path: path, argv: argv, env: a.Env, dir: a.WorkDir, files: files, cores: a.cores})
 	}
-	if err != nil { // nothing ran, and it may be started again
+	if err != nil { // nothing ran, and the command may be started again
 		a.rec.Begun, a.rec.Roots = i, a.rec.Roots[:i]
 		_ = a.put()
 		return err
@@ -261,8 +262,8 @@ func (a *attempt) step(i int, argv []string) error {
 	return nil
 }
 
-// sendWithin delays the report that an attempt is running. If the attempt ends first, start and
-// end are a single message.
+// sendWithin is how long the report that an attempt is running is delayed. If the attempt ends
+// sooner, a single message reports its start and end.
 const sendWithin = 50 * time.Millisecond
 
 // send sends a message about the attempt, after any unreported Running.

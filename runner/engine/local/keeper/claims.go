@@ -59,8 +59,8 @@ func (c *claims) open(roots []string, warn func([]string)) *claim.Holder {
 	return c.holder
 }
 
-// begin registers a request before processing it, so that a request to end it in the meantime
-// is not lost.
+// begin registers a claim before it is made, so that a request to end it in the meantime is not
+// lost.
 func (c *claims) begin(uniID string, l *wire.Link, trees []procs.ID) *claimState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +72,8 @@ func (c *claims) begin(uniID string, l *wire.Link, trees []procs.ID) *claimState
 	return s
 }
 
-// drop ends a claim. It returns false if the claim is still being made, in which case it
-// ends right after.
+// drop ends a claim. It returns false if the claim is still being made, in which case the claim
+// ends right after that.
 func (c *claims) drop(uniID string) bool {
 	c.mu.Lock()
 	s, h := c.all[uniID], c.holder
@@ -117,8 +117,8 @@ func (c *claims) setProcesses(uniID string, trees []procs.ID) {
 	c.change(uniID, func(s *claimState) { s.trees = trees })
 }
 
-// handOver keeps the claim of an attempt that is over for its run to hand over. It
-// returns false if the run is gone.
+// handOver keeps an ended attempt's claim, so that the attempt's run can hand it over. It returns
+// false if the run is gone.
 func (c *claims) handOver(uniID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,8 +132,7 @@ func (c *claims) handOver(uniID string) bool {
 	return true
 }
 
-// give releases these devices from a claim. It returns false while the claim holds
-// others.
+// give releases these devices from a claim. It returns false while the claim holds other devices.
 func (c *claims) give(uniID string, ids []gpu.UUID) bool {
 	c.mu.Lock()
 	h := c.holder
@@ -229,8 +228,9 @@ func (k *keeper) withdraw(l *wire.Link, m *wire.Message) {
 }
 
 // endClaimsOf ends the claims that depended on a run that is gone, but holds those of live
-// processes until they end. These include a command's process that a killed run had no time to
-// name: the process shared the link until it executed its program, so it can be found by now.
+// processes until they end. Live processes include that of a command whose run was killed before it
+// could name the process. Until such a process executes its program, it keeps the link open, so its
+// uni_id can be found by now.
 func (k *keeper) endClaimsOf(l *wire.Link) {
 	for uniID, s := range k.claims.dropRun(l) {
 		if len(s.trees) == 0 && s.bound == nil { // its processes were never named
@@ -255,8 +255,8 @@ func (k *keeper) holdWhileAlive(uniID string, ids []procs.ID) {
 	})
 }
 
-// endClaim ends the claim of an attempt that is over, or keeps it for its run to hand
-// over. Processes that survive SIGKILL keep it.
+// endClaim ends an ended attempt's claim, or keeps it so that the attempt's run can hand it over.
+// If processes survive SIGKILL, the claim lasts until they end.
 func (k *keeper) endClaim(uniID string, stuck []int) {
 	if len(stuck) == 0 && k.claims.handOver(uniID) {
 		return

@@ -13,10 +13,10 @@ import (
 
 // A forest maps processes to attempts. Since the keeper is the subreaper of everything below it,
 // each such process descends from one of the keeper's own children. That child is the first process
-// of an attempt, or an orphan. The first of these that identifies an orphan's attempt counts: an
-// earlier scan that found the orphan in the attempt's tree, the orphan's session, the uni_id in its
-// environment, the log it writes to, and its age, if only one live attempt is old enough to have
-// started it.
+// of an attempt, or an orphan. An orphan belongs to the attempt that the first of these identifies:
+// an earlier scan that found the orphan in the attempt's tree, the orphan's session, the uni_id in
+// its environment, the log it writes to, and its age, if only one live attempt is old enough to
+// have started it.
 type forest struct {
 	mu    sync.Mutex
 	roots []root
@@ -72,7 +72,8 @@ func (f *forest) orphan(p procs.Proc, live []*attempt) string {
 	return f.onlyCandidate(p.ID, live)
 }
 
-// known returns the attempt that an earlier scan or its session shows for an orphan, or "".
+// known returns the attempt that an orphan belongs to according to an earlier scan or its session,
+// or "".
 func (f *forest) known(id procs.ID, session int) string {
 	if uniID := f.seen[id]; uniID != "" {
 		return uniID

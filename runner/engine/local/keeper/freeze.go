@@ -17,7 +17,7 @@ import (
 // list of its children is read in microseconds.
 
 const (
-	freezeLooks = 50  // after this many, the rest is left to the next time
+	freezeLooks = 50  // after this many looks, the rest is left to the next call
 	stopRounds  = 500 // most readings of the list of children while new ones turn up
 	stopSame    = 5   // readings in a row without a new child
 )
@@ -43,8 +43,8 @@ func (k *keeper) freeze(uniID string, find func() ([]procs.ID, *scan)) []procs.I
 				_ = procs.Signal(id, unix.SIGSTOP)
 			}
 		}
-		// Identify processes in the last look: otherwise another attempt's orphan would stay
-		// stopped.
+		// The last look stops no orphans: no later look would identify them, and another attempt's
+		// orphan would stay stopped.
 		if looks+1 < freezeLooks && k.reaper.stopOrphans(k.children, foreign, stopped) {
 			same = 0
 		}
@@ -57,9 +57,9 @@ func (k *keeper) freeze(uniID string, find func() ([]procs.ID, *scan)) []procs.I
 	return ids
 }
 
-// stopOrphans stops children that were not started here as soon as they are listed,
-// until no new ones turn up. It reports whether there were any. Nothing is reaped
-// in that time, so that no PID is reused.
+// stopOrphans stops children that were not started here as soon as they are listed, until no new
+// ones turn up. It reports whether there were any. Nothing is reaped in the meantime, so that no
+// pid is reused.
 func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped map[procs.ID]bool) (found bool) {
 	if list == nil {
 		return false
@@ -82,9 +82,9 @@ func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped 
 	return found
 }
 
-// hasUnscannedOrphans reports whether there are orphans that s did not see. s must be the scan in
-// which an attempt had nothing left: another attempt's newer scan may have assigned orphans that s
-// missed to this one.
+// hasUnscannedOrphans reports whether there are orphans that s did not see. s must be the very scan
+// in which an attempt had nothing left. A newer scan, made for another attempt, may already have
+// found orphans of this attempt that s missed.
 func (k *keeper) hasUnscannedOrphans(s *scan) bool {
 	return slices.ContainsFunc(k.reaper.orphans(k.children), func(pid int) bool {
 		_, seen := s.tops[pid]
@@ -97,7 +97,7 @@ func (k *keeper) freezeTree(a *attempt) []procs.ID {
 	return k.freeze(a.UniID, func() ([]procs.ID, *scan) { return k.membersOf(a, true) })
 }
 
-// suspend stops the attempt's processes. It may be repeated, for new processes such as the next
+// suspend stops the attempt's processes. It may be called again for new processes, such as the next
 // command. An attempt that is ending or saving its work is not suspended, because its processes
 // must run for that.
 func (a *attempt) suspend() {
@@ -127,8 +127,8 @@ func (k *keeper) strays() ([]procs.ID, *scan) {
 	return s.table.Living(s.below, set), s
 }
 
-// endStrays ends strays once no live attempt could have left them: no attempt would end them, and
-// they would hold their GPUs.
+// endStrays ends strays once no attempt is live. Otherwise, nothing would end them, and they would
+// hold their GPUs.
 func (k *keeper) endStrays(grace time.Duration) {
 	ids := k.freeze("", k.strays)
 	if len(ids) == 0 {

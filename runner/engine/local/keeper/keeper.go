@@ -1,14 +1,14 @@
-// Package keeper is the process that is the parent of all jobs of a run, and outlives the
-// runner: it starts them, drives their commands, enforces timeouts, ends whole process
-// trees, and writes each end into the attempt's folder before it reports it.
+// Package keeper is the process that is the parent of all jobs of a run, and outlives the runner:
+// it starts them, drives their commands, enforces timeouts, ends whole process trees, and writes
+// each attempt's end to disk before it reports the end.
 //
-// As subreaper, the keeper learns how every descendant of a job ends. It reads an orphan's
-// session and start time before it reaps it. All attempts that need a list of their processes
-// share one scan of /proc (scan.go). Before killing a tree, the keeper stops it until nothing new
-// turns up (freeze.go). leftovers.go judges the processes that a job's commands leave running; the
-// runner reports which of them use the job's GPUs, from its readings. A keeper stays as long as it
-// has children. The runner pings each keeper every few seconds (pulse.go) and reports one that does
-// not answer.
+// As subreaper, the keeper learns how every descendant of a job ends. It reads an orphan's session
+// and start time before it reaps the orphan. All attempts that need a list of their processes share
+// one scan of /proc (scan.go). Before killing a tree, the keeper stops its processes until no new
+// ones turn up (freeze.go). leftovers.go judges the processes that a job's commands leave running;
+// the runner reports which of them use the job's GPUs, from its readings. A keeper stays as long as
+// it has children. The runner pings each keeper every few seconds (pulse.go) and reports one that
+// does not answer.
 package keeper
 
 import (
@@ -47,7 +47,7 @@ type keeper struct {
 	oom      oomCounter
 	children *os.File // see procs.ChildList
 	null     int
-	files    int // most descriptors of this process; 0 if unknown
+	files    int // limit on this process's descriptors; 0 if unknown
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
@@ -66,7 +66,8 @@ type keeper struct {
 	records  sync.Map // open files of records, by their paths
 }
 
-// newKeeper creates a keeper in this process, which treats every child as its own.
+// newKeeper creates a keeper in this process. The keeper treats every child of the process as its
+// own.
 func newKeeper() (*keeper, error) {
 	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -93,8 +94,8 @@ func newKeeper() (*keeper, error) {
 // Main is the main function of `gpurun __keeper`. Its arguments are the path of the socket it
 // listens on, which it removes at the end, and perhaps wire.Bound.
 func Main(args []string, limits Limits) int {
-	// Its work is short and mostly system calls. Waking up a second processor would
-	// cost more than it saves: a tenth of the time of a run of short jobs.
+	// The keeper's work is short and mostly system calls. Waking up a second processor would cost
+	// more than it saves: in a run of short jobs, a tenth of the time.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // the heap is only a few megabytes
 	ignoreTerminal()
@@ -137,7 +138,7 @@ func ignoreTerminal() {
 	signal.Notify(make(chan os.Signal, 1), caught...)
 }
 
-// closeOnExec keeps descriptors that the runner itself inherited from reaching jobs.
+// closeOnExec keeps jobs from inheriting descriptors that the runner itself inherited.
 func closeOnExec() {
 	for _, fd := range host.InheritedFDs() {
 		if fd > 2 {
@@ -323,7 +324,7 @@ func (k *keeper) liveAttempts() []*attempt {
 	return slices.Collect(maps.Values(k.attempts))
 }
 
-// hasRunner reports whether a runner is listening.
+// hasRunner reports whether a runner is connected.
 func (k *keeper) hasRunner() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -27,8 +27,8 @@ import (
 // launcherCPU is the most CPU time that a launcher's commands may use.
 const launcherCPU = 10 * time.Second
 
-// launcherSettle is how long processes left by a launcher without GPUs may take to
-// finish their output. Ending them fails the job.
+// launcherSettle is how long processes left by a launcher without GPUs may take to finish their
+// output. After that they are ended, which fails the job.
 const launcherSettle = 3 * time.Second
 
 // Limits are times that tests shorten, or lengthen for a busy machine.
@@ -51,7 +51,7 @@ type leftovers struct {
 	ended   []end                             // newest orphans; guarded by attempt.mu
 	cpu     time.Duration                     // used by all orphans; guarded by attempt.mu
 	rss     gpu.Bytes                         // peak memory of the largest orphan; guarded by attempt.mu
-	filters map[procs.ID]bool                 // whether they only read the job's output
+	filters map[procs.ID]bool                 // whether each process only reads the job's output
 	idle    time.Duration                     // how long nothing was on a GPU while a runner watched
 	looked  time.Duration                     // CLOCK_BOOTTIME of the last look
 }
@@ -112,7 +112,7 @@ func (a *attempt) clear() {
 	if launcher {
 		settle = launcherSettle
 	}
-	var since time.Duration // when a look first found something
+	var since time.Duration // when a look first found leftover processes
 	for {
 		left := a.k.left(a)
 		if len(left) == 0 {
@@ -169,7 +169,7 @@ func (a *attempt) keepRunning(left []procs.ID, launcher bool) bool {
 	now := host.Boottime()
 	if !a.rec.Behind {
 		a.rec.Behind = true
-		_ = a.put() // so that a runner without this keeper can wait for it
+		_ = a.put() // so that a runner without this keeper can wait for the attempt
 		b.looked, b.filters = now, map[procs.ID]bool{}
 		for _, id := range left {
 			b.filters[id] = filter(id.PID)
@@ -214,9 +214,9 @@ func (a *attempt) endedAfterCommands(id procs.ID) bool {
 	return slices.ContainsFunc(a.leftovers.ended, func(e end) bool { return e.ID == id && e.round >= a.last })
 }
 
-// takeLeftoverStatus makes the exit status of the background processes the attempt's own. Those
-// seen on a GPU count. If none was, all but filters count, because a training job may fail before
-// it reaches the GPU.
+// takeLeftoverStatus makes the first failure of a background process the attempt's own. Only
+// processes seen on a GPU count. If none was seen there, all but filters count, because a training
+// job may fail before it reaches the GPU.
 func (a *attempt) takeLeftoverStatus() {
 	if a.ending.On() || a.rec.ExitCode != 0 || a.rec.Signal != "" {
 		return

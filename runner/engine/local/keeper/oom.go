@@ -18,7 +18,7 @@ type oomCounter struct {
 	last uint64
 }
 
-// freshFor is how old a reading may be for the start of an attempt.
+// freshFor is how old a reading may be when an attempt starts.
 const freshFor = 100 * time.Millisecond
 
 // before returns a count at most freshFor old, so that many simultaneous starts share

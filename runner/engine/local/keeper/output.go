@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLog opens a log for appending and creates it with its folders if it is missing. A
-// FIFO without a reader is an error; it never blocks.
+// openLog opens a log for appending and creates it with its folders if it is missing. It never
+// blocks: a FIFO without a reader is an error.
 func openLog(path string) (int, error) {
 	if path == "" {
 		path = os.DevNull

@@ -124,8 +124,9 @@ const (
 	saveTries = 3
 )
 
-// save overwrites the record with the end, retrying until the disk accepts it. After a few tries
-// it returns the reason, so that a waiting runner learns of the end: the ledger is another file.
+// save overwrites the record with the end, retrying until the disk accepts it. After a few tries it
+// returns the reason, so that a waiting runner learns of the end and records it in the ledger,
+// which is another file.
 func (a *attempt) save() (unsaved string) {
 	err := a.put()
 	for tries, pause := 0, saveAgain; err != nil && (tries < saveTries || !a.k.hasRunner()); tries, pause = tries+1, min(2*pause, saveLater) {

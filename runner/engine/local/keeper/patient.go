@@ -35,9 +35,9 @@ func scarce(err error) bool {
 	return host.OutOfFiles(err) || errors.As(err, &e) && (e.err == unix.EAGAIN || e.err == unix.ENOMEM)
 }
 
-// retryWhileScarce retries a step while processes or files are scarce. That is not the job's
-// fault, and a whole batch would otherwise fail within seconds. While other attempts are
-// running, which may end and make room, it keeps waiting.
+// retryWhileScarce retries a step while processes or files are scarce. That is not the job's fault,
+// and a whole batch would otherwise fail within seconds. It keeps waiting while other attempts are
+// running, since these may end and make room.
 func (a *attempt) retryWhileScarce(step func() error) error {
 	err := step()
 	if !scarce(err) {

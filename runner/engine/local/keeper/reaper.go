@@ -76,12 +76,12 @@ func (r *reaper) wait() {
 	}
 }
 
-// peek returns a child that has ended, or an adopted orphan, and leaves it to be reaped. It
-// returns 0 if none has ended. The error is ECHILD if there are no children at all.
+// peek returns the pid of a child that has ended, which may be an adopted orphan, without reaping
+// it. The pid is 0 if none has ended. The error is ECHILD if there are no children at all.
 func peek() (pid int, err error) {
 	var info unix.Siginfo
 	err = unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WALL|unix.WNOHANG, nil)
-	// The kernel's struct has the pid behind signo, errno and code, aligned to 8 bytes.
+	// In the kernel's struct, the pid follows signo, errno and code, aligned to 8 bytes.
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), 16))), err
 }
 
@@ -119,7 +119,8 @@ func (r *reaper) reap() {
 	}
 }
 
-// take reaps one child that has ended. Before that, it identifies an orphan. r.mu is held.
+// take reaps one child that has ended. If the child is an orphan, take first reads what identifies
+// it. r.mu is held.
 func (r *reaper) take(pid int) (e end, ok bool) {
 	e = end{ID: procs.ID{PID: pid}, round: r.rounds}
 	if r.want[pid] == nil {

@@ -58,8 +58,9 @@ func (a *attempt) catching(sig unix.Signal) []procs.ID {
 }
 
 // justForked reports whether one of the given processes has just forked this one, which has not
-// executed its own program yet. It still has its parent's signal handlers but will lose them: the
-// signal would kill a shell's next command.
+// executed its own program yet. Until it does, it shows its parent's signal handlers, but it loses
+// them when it executes the program. A signal that arrives then would kill it, which in a shell
+// script is the next command.
 func justForked(id procs.ID, of []procs.ID) bool {
 	age := host.Boottime() - id.Began()
 	p, ok := procs.One(id.PID)
@@ -75,7 +76,7 @@ func justForked(id procs.ID, of []procs.ID) bool {
 const forkedFor = 200 * time.Millisecond
 
 // stopAfterSave stops an attempt whose time to save its work is over, or whose command has already
-// ended. After a timeout, that time was its whole grace period.
+// ended. After a timeout, the time to save its work was its whole grace period.
 func (a *attempt) stopAfterSave() {
 	a.saving.Off()
 	how := engine.Term

@@ -13,7 +13,7 @@ import (
 	"gpurun/state/host"
 )
 
-// readings is how often Find tries to read a record that its keeper may be writing.
+// readings is how many times Find tries to read a record that its keeper may be writing.
 const readings = 3
 
 // Find returns an attempt's record from its journal or folder. The error is ErrNoRecord if there
@@ -65,7 +65,7 @@ func Forbidden(dir string) bool {
 
 // Keepers of version 1 kept the record of an attempt in a folder, and marked each command that
 // began with a file that names its process. A marker created by a runner prevented the command from
-// beginning. Cluster nodes keep the record there, too.
+// beginning. Cluster nodes still keep the record in the folder.
 const voidMark = "void\n"
 
 func marker(dir string, i int) string {

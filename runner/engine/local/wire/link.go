@@ -16,8 +16,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A Link is one side of a connection. A frame is the length of a JSON text, in eight
-// bytes, and the text. Sending never waits for the other side, which may be stopped.
+// A Link is one side of a connection. A frame consists of the length of a JSON text, in eight
+// bytes, and the text itself. Sending never waits for the other side, which may be stopped.
 type Link struct {
 	conn net.Conn
 	mu   sync.Mutex
@@ -104,7 +104,8 @@ func encode(m *Message) ([]byte, error) {
 		c.Launch = legible(m.Launch)
 	}
 	if m.Ended != nil {
-		// A runner that sends no version does not check versions: include the names that it reads.
+		// A runner that sends no version does not check versions, so include the names that it
+		// reads.
 		end, err := json.Marshal(m.Ended)
 		if err != nil {
 			return nil, err
@@ -118,11 +119,12 @@ func encode(m *Message) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), nil
 }
 
-// endNames lists an end's field names until version 2, each followed by today's name.
+// endNames lists the field names that an end had up to version 2, each followed by today's name.
 var endNames = []string{`"ExitCode":`, `"exit":`, `"At":`, `"ended":`, `"Elapsed":`, `"elapsed_ns":`, `"OOMKilled":`, `"oom_killed":`,
 	`"Err":`, `"error":`, `"LeftOver":`, `"left_over":`, `"LeftRunning":`, `"left_running":`, `"PeakHost":`, `"peak_host_memory_bytes":`, `"Readings":`, `"peak_readings":`}
 
-// renamed gives an end from a keeper of version 2 or earlier today's names; former undoes that.
+// renamed replaces the field names of version 2 and earlier with today's names; former does the
+// reverse.
 var renamed, former = strings.NewReplacer(endNames...), strings.NewReplacer(reversed(endNames)...)
 
 func reversed(names []string) []string {

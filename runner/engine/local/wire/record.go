@@ -40,8 +40,8 @@ type Record struct {
 	UniID  string     `json:"uni_id"`
 	Steps  int        `json:"steps"` // number of commands
 	Begun  int        `json:"begun,omitempty"`
-	Roots  []procs.ID `json:"roots,omitempty"` // the processes of these commands, at least of the latest; zero while unknown
-	Latest time.Time  `json:"latest,omitzero"` // when the latest of them began
+	Roots  []procs.ID `json:"roots,omitempty"` // first processes of the (latest) commands that have begun; zero while unknown
+	Latest time.Time  `json:"latest,omitzero"` // when the latest command began
 	state.End
 	Behind bool      `json:"background,omitempty"`             // the commands ended with 0, and the processes they left are the attempt
 	Unfit  gpu.Bytes `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
@@ -50,7 +50,7 @@ type Record struct {
 	Save      time.Duration         `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which its time to save its work ends
 	Tree      bool                  `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
 	Timeout   time.Duration         `json:"timeout_ns,omitempty"`
-	OnTimeout *engine.TimeoutSignal `json:"notice,omitempty"` // signal of its timeout
+	OnTimeout *engine.TimeoutSignal `json:"notice,omitempty"` // signal to send when its timeout expires
 	Grace     time.Duration         `json:"grace_ns,omitempty"`
 	Boot      time.Duration         `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
 	BootID    string                `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
@@ -184,7 +184,7 @@ func OriginOf(l *engine.Launch) *Origin {
 	}
 }
 
-// Trace returns the start of an attempt that began at a time, for a ledger that lost it.
+// Trace returns the start of an attempt that began at the given time, for a ledger that lost it.
 func (o *Origin) Trace(uniID string, at time.Time) state.Trace {
 	start := state.Fact{
 		Kind: state.KindStart, Time: at.UTC(), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt,

@@ -17,9 +17,9 @@ const Version = 3 // since 2, attempts have slots in journals; since 3, ends hav
 // Bound is the argument of a keeper whose attempts end with their runner.
 const Bound = "bound"
 
-// A Message goes one way between a runner and a keeper. Both sides ignore ops and fields
-// that they do not support, because their builds may differ when a newer gpurun adopts
-// jobs of an older one. A runner acts on no message of a later version than its own.
+// A Message goes from a runner to a keeper, or from a keeper to a runner. Both sides ignore ops and
+// fields that they do not support, because their builds may differ when a newer gpurun adopts jobs
+// of an older one. A runner acts on no message of a later version than its own.
 type Message struct {
 	Version int             `json:"v,omitempty"` // 0 from a side that does not send it
 	Op      string          `json:"op"`
@@ -48,7 +48,7 @@ type Claim struct {
 	Roots []string   `json:"roots"`           // where claims are made; see claim.Roots
 	Run   string     `json:"run,omitempty"`   // ID of the run
 	To    string     `json:"to,omitempty"`    // with Offer: the run that may have the grant's devices
-	Trees []procs.ID `json:"trees,omitempty"` // processes of an attempt already running without a keeper
+	Trees []procs.ID `json:"trees,omitempty"` // running processes that hold the claim and are not the keeper's children
 }
 
 // Ops to the keeper.
@@ -56,7 +56,7 @@ const (
 	Environ   = "environ" // set the environment that all later launches share
 	Launch    = "launch"
 	Stop      = "stop"
-	Save      = "save"    // signal the processes that catch it, and stop the attempt after Wait; answered by Stopping or Declined
+	Save      = "save"    // send Signal to processes that catch it, and stop the attempt after Wait; answered by Stopping or Declined
 	Suspend   = "suspend" // stop its processes until Resume
 	Resume    = "resume"
 	Adopt     = "adopt"    // answered by Running, Unknown, or later by Ended
@@ -70,7 +70,7 @@ const (
 
 // Ops from the keeper.
 const (
-	Running    = "running" // omitted if Ended follows soon, and then includes it
+	Running    = "running" // omitted if Ended follows soon; Ended then includes it
 	Step       = "step"    // the next command is running
 	Stopping   = "stopping"
 	Declined   = "declined"   // why the attempt was not asked to save its work
@@ -82,5 +82,5 @@ const (
 	Warn       = "warn"      // about the keeper's own work
 )
 
-// AckWait is how long the first signal of a timeout waits for the ledger.
+// AckWait is how long a keeper waits for an Ack before it sends the first signal.
 const AckWait = time.Second

@@ -15,22 +15,22 @@ type Allocation struct {
 	dialect Dialect
 
 	ID       string    // "" if gpurun is not in one
-	Restarts string    // the cluster's restart count, or flag
+	Restarts string    // the job's restart count, or its restart flag
 	CPUs     int       // on this node; 0 if unknown
 	RAM      gpu.Bytes // on this node; 0 if unknown
 	Nodes    int
-	Ends     time.Time // zero if unknown, or never
+	Ends     time.Time // zero if unknown, or if it never ends
 
 	// For a task of an array:
 	N    int    // its number in the submission, from 0
 	Task string // as Dialect.Task names it; "" if not a task
 	Node string // the cluster's name for the node; "" if unknown
-	GPUs string // the GPUs' numbers on the node, regardless of visibility; "" if unknown
+	GPUs string // the numbers of its GPUs among all GPUs of the node; "" if unknown
 }
 
 // Shown is a cluster's description of an allocation.
 type Shown struct {
-	Cluster  string // tells apart clusters with the same commands
+	Cluster  string // distinguishes clusters that have the same commands
 	Restarts string // as in Allocation; "" if unknown
 	Ends     time.Time
 	Alive    bool

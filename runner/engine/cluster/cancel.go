@@ -14,15 +14,15 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// cancellations holds the tasks whose cancellation the cluster has not confirmed. They were stopped
-// or can no longer begin, so a delay only affects when they leave the queue and the node.
+// cancellations holds the tasks whose cancellation the cluster has not confirmed. These tasks were
+// stopped or can no longer begin, so a delay only affects when they leave the queue and the node.
 type cancellations struct {
 	commandSlot
 	all map[cancellation]bool
 	err error // error of the last try
 }
 
-// A cancellation names a task to cancel, or anyTask, of a submission.
+// A cancellation identifies a task of a submission to cancel, or anyTask.
 type cancellation struct {
 	submit *submit
 	n      int // anyTask for tasks listed without a number
@@ -68,7 +68,7 @@ func (c *Cluster) cancel() {
 	})
 }
 
-// targets returns at most most names for a cancel command, and the cancellations they cover. It
+// targets returns up to most names for a cancel command, and the cancellations that they cover. It
 // names a whole job if none of its attempts is open in any run, and single tasks otherwise.
 func (c *Cluster) targets(most int) (names []string, of []cancellation) {
 	for d := range c.cancels.all {

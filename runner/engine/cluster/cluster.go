@@ -175,7 +175,7 @@ func PollInterval(options map[string]string) time.Duration {
 func NamePrefix(options map[string]string) string { return cmp.Or(options["name_prefix"], "gr") }
 
 // nameOf names an array after its jobs' common name prefix, their file, and the submission's ID,
-// which later identifies its tasks. Characters that any cluster refuses become "_".
+// which later identifies its tasks. Characters that some cluster refuses become "_".
 func (c *Cluster) nameOf(batch []*engine.Launch, id string) string {
 	jobs := batch[0].Job
 	for _, l := range batch {

@@ -101,7 +101,7 @@ func (l *outage) done(what string, err error) {
 	}
 }
 
-// report emits the problem when it changes.
+// report emits the current problems when they change.
 func (l *outage) report(c *Cluster) {
 	var now []string
 	for _, what := range []string{"submit", "list", "cancel", "hold"} {
@@ -163,7 +163,8 @@ func (all Dialects) WithoutJob(env []string) []string {
 // visible matches the variables that select a process's GPUs.
 const visible = "*VISIBLE_DEVICES"
 
-// matchesAny reports whether a variable matches one of the patterns. Patterns after "!" exclude.
+// matchesAny reports whether a variable matches one of the patterns. The last pattern that matches
+// decides; one that begins with "!" excludes.
 func matchesAny(patterns []string, kv string) (is bool) {
 	name, _, _ := strings.Cut(kv, "=")
 	for _, p := range patterns {

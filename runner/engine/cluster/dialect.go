@@ -18,7 +18,8 @@ type Dialect interface {
 	Name() string
 	// Traits returns the properties that are independent of jobs.
 	Traits(options map[string]string) Traits
-	// Allocation returns the cluster job of an environment, with ID "" if there is none.
+	// Allocation returns the cluster job that an environment describes, with ID "" if there is
+	// none.
 	Allocation(getenv func(string) string) Allocation
 	// Args returns a job's request as arguments of a submission. The error names a key without a
 	// counterpart on the cluster.
@@ -29,13 +30,13 @@ type Dialect interface {
 	// Submit returns the command that reads a script and submits it as an array.
 	Submit(a Array, args []string) Command
 	// Answer parses the output of Submit: the job's ID, or else the kind of refusal and the reason
-	// with a fix. If there is no reason, use that of Try.
+	// with a fix. If the output gives no reason, Try may find one.
 	Answer(stdout, stderr string) (job string, is Refusal, why string)
-	// Limits asks why a job with these arguments would be accepted but wait forever. The query has
-	// no command if Submit refuses such a job.
+	// Limits asks whether a job with these arguments would be accepted but never start, and why.
+	// The query has no command if Submit itself refuses such jobs.
 	Limits(args []string) Query[string]
-	// Try asks when such a job would begin, without submitting it; "" if the cluster has no
-	// estimate.
+	// Try asks when a job with these arguments would begin, without submitting it; "" if the
+	// cluster has no estimate.
 	Try(args []string) Query[string]
 	// Exec returns a command that runs argv on GPUs of the cluster, attached to this terminal if
 	// there is one.
@@ -50,8 +51,8 @@ type Dialect interface {
 	// Nodes asks for the nodes and their users.
 	Nodes() Query[[]Node]
 
-	// Order returns the command that applies an order to tasks, named as by Task, and jobs, named by
-	// ID. Targets that are over are not an error. Only a Throttle uses n.
+	// Order returns the command that applies an order to tasks, named as by Task, and jobs, named
+	// by ID. It is not an error if a target is over. Only a Throttle uses n.
 	Order(do Order, what []string, n int) Command
 	// ByHand returns the command that a user types to cancel these targets, which may be job names.
 	ByHand(what []string) string
@@ -91,7 +92,7 @@ type Command struct {
 	Env  []string
 }
 
-// A Query is a command that changes nothing, with a parser of its output.
+// A Query is a command that changes nothing, with a parser for its output.
 type Query[T any] struct {
 	Command
 	Read func(stdout string) (T, error)
@@ -220,7 +221,7 @@ func (n *Node) AddJob(user string, gpus int) {
 	n.Occupants[i].GPUs += gpus
 }
 
-// Tasks parses "3", "8-9,12", "0-9:3" or "0-99%5".
+// Tasks parses a list of tasks, such as "3", "8-9,12", "0-9:3" or "0-99%5", into ranges.
 func Tasks(text string) (ranges [][2]int, err error) {
 	text, _, _ = strings.Cut(text, "%")
 	for part := range strings.SplitSeq(text, ",") {

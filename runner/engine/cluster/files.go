@@ -28,7 +28,7 @@ import (
 // An attempt has the following files. wire.StatusFile contains the record, then the task that the
 // node writes, then the place, which is never overwritten.
 const (
-	claimFile = "claimed" // names the node that runs the attempt, or is voidMark: no node may
+	claimFile = "claimed" // contains the name of the node that runs the attempt, or voidMark if none may
 	voidMark  = "void"
 
 	taskFrom  = wire.StatusSize
@@ -93,8 +93,8 @@ func overwrite(path string, from int64, content []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// blank is a status file's content up to the place. Its record names no attempt, so readers ignore
-// it.
+// blank is the initial content of a status file, up to the place. Its record names no attempt, so
+// readers ignore it.
 var blank = append((&wire.Record{State: wire.StateOver, UniID: "none", End: state.End{ExitCode: -1, Lost: true, Void: true}}).Encode(), wire.Seal([]byte("{}"), taskSize)...)
 
 // writeStatus creates the status file of an attempt before its submission.
@@ -118,7 +118,8 @@ func (s status) place() (p place, ok bool) {
 	return p, err == nil
 }
 
-// result returns the node's record of the attempt's end, and its task; nil if there is none.
+// result returns the node's record of the attempt's end, and the node's task. Each is nil if there
+// is none.
 func (s status) result(uniID string) (end *wire.Record, t *task) {
 	if bytes.HasPrefix(s, blank) {
 		return nil, nil
@@ -137,7 +138,7 @@ func (s status) result(uniID string) (end *wire.Record, t *task) {
 func launchesOf(submission string) ([][]byte, error) {
 	b, err := host.ReadOwn(filepath.Join(submission, launchesFile), 1<<30)
 	lines := bytes.Split(b, []byte("\n"))
-	return lines[:len(lines)-1], err // a last line without an end is incomplete
+	return lines[:len(lines)-1], err // a last line without a newline is incomplete
 }
 
 func (p place) launch() (*engine.Launch, error) {

@@ -84,7 +84,8 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 // Stray returns 0: without the folder, a node runs nothing.
 func (Kind) Stray(string, func(string) bool) (int, string) { return 0, "" }
 
-// install copies this program to a folder that nodes see, unless the user names a program there.
+// install copies this program to a folder that nodes see, unless the user has given the path of a
+// gpurun on the nodes.
 func install(dir, given string) (string, error) {
 	if given != "" {
 		return given, nil

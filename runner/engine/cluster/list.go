@@ -121,8 +121,9 @@ func (c *Cluster) updateEntry(e *entry, asked bool) {
 	}
 }
 
-// listLag is how long lists may lack a submission that the cluster has accepted, because some sites
-// cache them. A cluster that forgets nothing has accounts, which may explain it sooner.
+// listLag is how long a submission that the cluster has accepted may be missing from lists, because
+// some sites cache them. It does not apply to clusters that forget nothing: their accounts may
+// explain sooner why a task is missing.
 const listLag = 30 * time.Second
 
 // suspend reports when the cluster suspends or resumes a running attempt.
@@ -133,8 +134,8 @@ func (c *Cluster) suspend(e *entry, is bool) {
 	}
 }
 
-// Furthest is how far ahead an estimate may be to count: Slurm reports a date next year for "not
-// under current conditions".
+// Furthest is how far ahead an estimated start may be. Later ones are ignored, because Slurm
+// reports a date next year for "not under current conditions".
 const Furthest = 30 * 24 * time.Hour
 
 // applyRow updates the entry from its row.
@@ -172,8 +173,8 @@ func (s *submit) row(n int) (Row, bool) {
 }
 
 // cancelStrays cancels listed tasks with our names that have no open attempt in any run: a
-// restarted controller may consider finished tasks running, and keep their GPUs. A task
-// must still be listed strayFor later, since at first it may just be ending.
+// restarted controller may consider finished tasks running, and keep their GPUs. It cancels a task
+// only if the task is still listed strayFor later, since at first it may just be ending.
 func (c *Cluster) cancelStrays() {
 	seen := map[cancellation]time.Time{}
 	for _, s := range c.submits {
@@ -246,7 +247,8 @@ func (c *Cluster) past() {
 	})
 }
 
-// unexplained reports whether the cluster may have more information about an attempt than its list.
+// unexplained reports whether the cluster may have more information about an attempt than its list
+// shows.
 func (c *Cluster) unexplained(e *entry) bool {
 	if e.row.Never {
 		return e.row.Reason == ""

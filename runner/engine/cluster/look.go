@@ -29,7 +29,8 @@ func (c *Cluster) look() {
 	c.tidy()
 }
 
-// unclear reports whether evidence outside its own files shows that an attempt no longer waits.
+// unclear reports whether evidence other than the attempt's own files suggests that it no longer
+// waits.
 func (e *entry) unclear() bool {
 	return e.withdrawn || e.submit == nil || e.submit.job == "" || e.missed > 0 || e.row.State.final() || e.row.State == Runs || e.row.Never
 }
@@ -96,7 +97,7 @@ func (c *Cluster) jobID(e *entry) string {
 	return c.dialect.Task(e.submit.job, e.n)
 }
 
-// judge ends an attempt whose end is known, or forbids an attempt to begin.
+// judge carries out the verdict on an attempt: it ends the attempt, forbids it to begin, or waits.
 func (c *Cluster) judge(e *entry) {
 	s := &observation{record: e.record, taken: e.withdrawn, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
 	s.missing, s.unsure = time.Since(e.missing), time.Since(e.ended)
@@ -127,7 +128,7 @@ func (c *Cluster) judge(e *entry) {
 		fallthrough
 	case ends:
 		ended := v.outcome(s, c.dialect.Name(), time.Now())
-		if v.act == voids && ended.Displaced { // a scheduler may do so again at once, forever
+		if v.act == voids && ended.Displaced { // the next attempt may be preempted just as early
 			c.displaced[e.Job] = c.displaced[e.Job].next()
 		}
 		if r := s.record; r != nil && r.Unfit > 0 {

@@ -32,7 +32,7 @@ func modelIn(name, text string) Model {
 	return m
 }
 
-// Suitable returns the models that can run the job, smallest memory first; none if any node can.
+// Suitable returns the models that can run the job, smallest memory first; none if every node can.
 // It starts from the models that the job names, or from the whole table, and drops those with too
 // little memory.
 func (a JobRequest) Suitable() ([]Model, error) {

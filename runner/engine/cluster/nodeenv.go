@@ -31,14 +31,15 @@ const guard = `if [ -z "$CUDA_VISIBLE_DEVICES" ]; then ids=$(printenv %s); ` +
 	`case $ids in '' | *[!0-9\ ]*) echo "gpurun: $(uname -n)" %s >&2; exit 1 ;; esac; ` +
 	`export CUDA_VISIBLE_DEVICES="$(echo $ids | tr ' ' ,)" CUDA_DEVICE_ORDER=PCI_BUS_ID; fi; exec "$@"`
 
-// Guarded returns a command that runs argv, but fails if the node does not set the command's GPUs.
-// variable is Traits.Granted.
+// Guarded returns a command that runs argv, but fails if the node does not say which GPUs the
+// command can use. variable is Traits.Granted.
 func Guarded(variable string, argv []string) []string {
 	return append([]string{"sh", "-c", fmt.Sprintf(guard, quoted(variable), quoted(unknownGPUs(variable))), "sh"}, argv...)
 }
 
-// refuseUnknownGPUs returns why an attempt must not begin: the node does not set the attempt's
-// GPUs, so the attempt would see all of them, including those of other users.
+// refuseUnknownGPUs returns why an attempt must not begin, or "" if it may. If the node does not
+// say which GPUs the attempt can use, the attempt would see all of them, including those of other
+// users.
 func refuseUnknownGPUs(l *engine.Launch, env []string, node, variable string) string {
 	if l.Request == nil || l.Request.GPUs == 0 || engine.Variable(env, "CUDA_VISIBLE_DEVICES") != "" {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A nodeUsage is the outer process's readings of its task's GPUs.
+// A nodeUsage holds the outer process's readings of its task's GPUs.
 type nodeUsage struct {
 	Peaks    []gpu.Peak     `json:"peaks,omitempty"` // one for each GPU, in the order of the grant
 	Readings int            `json:"readings,omitempty"`
@@ -53,7 +53,7 @@ func (n *node) measure(submission string, to io.Writer) {
 	var g nodeUsage
 	tell := func() { report{Usage: &g}.send(to) }
 	ids, uuids := n.devices(os.Environ())
-	for _, kv := range sharedEnv(submission) { // it locates the driver's library or nvidia-smi
+	for _, kv := range sharedEnv(submission) { // these variables may locate the driver's library or nvidia-smi
 		if name, value, _ := strings.Cut(kv, "="); !n.sets(kv) {
 			_ = os.Setenv(name, value)
 		}

@@ -59,7 +59,8 @@ func (q *quota) update(rows []Row, own func(id string, n int) bool, asked time.T
 	q.full = q.full && q.others >= had
 }
 
-// room returns how many attempts with this many GPUs fit in addition to those submitted by this run.
+// room returns how many attempts that need gpus GPUs each fit in addition to those submitted by
+// this run.
 func (q *quota) room(submitted, gpus int) int { return max(0, q.most-q.others-submitted) / gpus }
 
 // within returns how many of n waiting attempts, with gpus GPUs each, may be submitted now.

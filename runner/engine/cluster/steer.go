@@ -64,7 +64,7 @@ func (l limits) split(all []arrayShare) []int {
 		add(i, p.running)
 	}
 	moreJobs, moreGPUs := max(-jobs, 0), max(-gpus, 0) // running beyond the limits
-	for i, p := range all {                            // otherwise the cluster would replace each of them when it ends
+	for i, p := range all {                            // otherwise the cluster would replace each such task when it ends
 		n := moreJobs
 		if p.gpus > 0 {
 			n = max(n, (moreGPUs+p.gpus-1)/p.gpus)
@@ -106,7 +106,7 @@ func (a *array) first() (n int) {
 	return n
 }
 
-// waits reports whether the attempt appears to be still waiting.
+// waits reports whether the attempt still appears to be waiting.
 func (e *entry) waits() bool {
 	return e.task == nil && e.record == nil && (e.row.State == Gone || e.row.State.queued())
 }
@@ -229,7 +229,7 @@ func (c *Cluster) steer() (holding bool) {
 }
 
 // order returns the next command, the entries to mark as held before it, and a function to run when
-// the cluster has accepted it. A nil then means there is no command.
+// the cluster has accepted it. If then is nil, there is no command.
 func (c *Cluster) order() (command Command, marked []*entry, then func()) {
 	all, _ := c.arrays(arrayShare{})
 	var hold, release []*entry
@@ -359,7 +359,8 @@ func mark(some []*entry, to byte) error {
 // freedFor is how long a cluster may list a released task as held, or forget the release.
 const freedFor = 10 * time.Second
 
-// check corrects held from a row: a cluster that has crashed may forget a hold or a release.
+// check corrects e.held if a row contradicts it: a cluster that has crashed may forget a hold or a
+// release.
 func (e *entry) check(r Row) {
 	switch {
 	case r.Mixed:
@@ -373,8 +374,8 @@ func (e *entry) check(r Row) {
 	}
 }
 
-// recordAnswer records that the cluster answers, and forgets each throttle that its list
-// contradicts or that a crash may have lost, and a restriction that the list includes.
+// recordAnswer records that the cluster answers. It forgets each throttle that the list contradicts
+// or that a crash may have lost, and a restriction that is older than the list.
 func (st *steering) recordAnswer(c *Cluster) {
 	for _, s := range c.submits {
 		for _, r := range s.rows {

@@ -8,7 +8,7 @@ import (
 	"gpurun/state"
 )
 
-// cancelAfter is how long after the grace period of a stop gpurun cancels the task.
+// cancelAfter is how long after a stop's grace period gpurun cancels the task.
 const cancelAfter = 30 * time.Second
 
 // Stop ends an attempt: immediately if no node has it, or else through its keeper.
@@ -25,8 +25,8 @@ type ending struct {
 	request
 }
 
-// stopAll carries out all requested stops. There may be thousands, and forbidding each one to
-// begin waits for the disk, so it forbids many concurrently.
+// stopAll carries out all requested stops. There may be thousands, and forbidding an attempt to
+// begin waits for the disk, so stopAll forbids many concurrently.
 func (c *Cluster) stopAll() {
 	stops := c.stops
 	c.stops = nil

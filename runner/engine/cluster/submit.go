@@ -30,8 +30,8 @@ import (
 // timeout, with its reason, comes first.
 const slack = 2 * time.Minute
 
-// submitNext begins to submit the first queued attempt and all with the same arguments. There is
-// one call at a time, so attempts that arrive during a call are submitted together.
+// submitNext begins to submit the first queued attempt and all others with the same arguments.
+// There is one call at a time, so attempts that arrive during a call are submitted together.
 func (c *Cluster) submitNext() {
 	c.quota.awaits = false
 	if c.calling || len(c.queue) == 0 || time.Now().Before(c.again) {
@@ -98,8 +98,8 @@ func (c *Cluster) submitNext() {
 }
 
 // next returns the first attempt that may be submitted and those that can share its array, in
-// order, with their arguments. It ends an attempt that cannot be expressed as arguments. With noGPUs,
-// it skips those with GPUs.
+// order, with their arguments. It ends an attempt that cannot be expressed as arguments. With
+// noGPUs, it skips attempts that request GPUs.
 func (c *Cluster) next(noGPUs bool) (batch []*engine.Launch, args []string) {
 	slices.SortStableFunc(c.queue, func(a, b *engine.Launch) int { return cmp.Compare(a.Rank, b.Rank) })
 	for i, l := range c.queue {
@@ -401,8 +401,8 @@ func (c *Cluster) excludedNodes(l *engine.Launch) string {
 	return fmt.Sprintf("; gpu_memory (%s) excludes %s", l.Request.GPUMemory.Round(), strings.Join(nodes, ", "))
 }
 
-// requeue puts attempts back into the queue after their submission was certainly refused. Their
-// folders have that submission's files.
+// requeue puts attempts back into the queue after their submission was certainly refused. It
+// removes that submission's files from their folders.
 func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 	var again []*engine.Launch
 	for _, l := range batch {

@@ -161,7 +161,7 @@ func runAttempt(l *engine.Launch, t *task, o *outerProcess, here place) int {
 		mu.Lock()
 		defer mu.Unlock()
 		if change(); t.put(l.Dir) != nil {
-			_ = t.put(l.Dir) // missing a heartbeat is fine, and the record has the rest
+			_ = t.put(l.Dir) // a missed heartbeat does no harm, and the record has the rest
 		}
 	}
 	put(func() {})
@@ -200,7 +200,7 @@ func runAttempt(l *engine.Launch, t *task, o *outerProcess, here place) int {
 
 // An outerProcess receives the outer process's reports for the keeper.
 type outerProcess struct {
-	ends   chan struct{} // closed when the outer process is killed
+	ends   chan struct{} // one value per request to end the task; closed when the outer process is killed
 	gauged chan struct{} // closed at the first GPU reading
 	gauge  atomic.Pointer[nodeUsage]
 }

@@ -20,7 +20,7 @@ type observation struct {
 	missed  int           // consecutive complete lists without it
 	missing time.Duration // time since it was first missing
 	asked   int           // complete lists since its record was read
-	unsure  time.Duration // time since it was read
+	unsure  time.Duration // time since its record was read
 	silent  time.Duration // time since its keeper's last heartbeat
 	over    time.Duration // time since the cluster first listed it as over
 	running time.Duration // from the first list that has it as running, to the latest
@@ -30,7 +30,7 @@ type observation struct {
 // Limits on waiting for evidence.
 const (
 	goneAfter   = 2                // lists without a task before it counts as gone
-	unsureAfter = 3                // lists before a record counts without the cluster's confirmation
+	unsureAfter = 3                // lists after which a record counts without the cluster's confirmation
 	accounted   = 20 * time.Second // how long an ended task may be missing from the cluster's accounts
 	deadAfter   = 2 * time.Minute  // without a heartbeat
 	recordLate  = 40 * time.Second // how late a record may be seen: caches lag by half a minute
@@ -58,7 +58,7 @@ type act int
 
 const (
 	waits act = iota
-	ends      // with the outcome of the code
+	ends      // end it with the outcome of the code
 	voids     // forbid it to begin; if no node has it, it ends with that outcome
 )
 
@@ -142,7 +142,7 @@ func (s *observation) runsWithoutStart() bool {
 // gone reports whether the cluster no longer lists the attempt.
 func (s *observation) gone() bool { return s.row.State == Gone && s.missed >= goneAfter }
 
-// unexplained reports whether the cluster will not report a reason for the end any more.
+// unexplained reports whether it is too late for the cluster to report a reason for the end.
 func (s *observation) unexplained() bool { return s.asked >= unsureAfter && s.unsure >= accounted }
 
 // displaced reports whether the attempt lost its node.

@@ -136,7 +136,7 @@ func (l *Local) follow(e *entry) *state.End {
 	return w.run()
 }
 
-// freshStart is how long after its start a command has hardly begun. Tests change it.
+// freshStart is how long a command counts as having hardly begun. Tests change it.
 var freshStart = 5 * time.Second
 
 // A watch follows the tree of an attempt without a keeper to its end.

@@ -28,8 +28,8 @@ func (Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	return a
 }
 
-// Show first identifies the cluster, because other clusters use the same job numbers. Debian's
-// commands find their files without SGE_ROOT.
+// Show first identifies the cluster, because other clusters use the same job numbers. SGE_ROOT may
+// be unset, because Debian's commands find their files without it.
 func (Dialect) Show(id string) cluster.Query[cluster.Shown] {
 	const show = `cat "${SGE_ROOT:-/var/lib/gridengine}/${SGE_CELL:-default}/common/act_qmaster" && qstat -xml -j "$1"`
 	job, number, array := strings.Cut(id, ".")
@@ -53,7 +53,7 @@ type detail struct {
 	} `xml:"djob_info>element>JB_ja_tasks>ulong_sublist"`
 }
 
-// onHost is the part of a task's status for running or about to run: JRUNNING and JTRANSFERING.
+// onHost has the status bits of a task that is running or about to run: JRUNNING and JTRANSFERING.
 const onHost = 0x80 | 0x200
 
 // readShown parses the output for one task of an array. Ended tasks are not listed.

@@ -15,8 +15,8 @@ import (
 // perSlot is the suffix of a resource that the site counts per slot of a job.
 const perSlot = "/slot"
 
-// addressSpace is added to address space limits for gpurun's own two processes. They use little
-// memory, but would not start without it.
+// addressSpace is added to address space limits for gpurun's own two processes. The processes use
+// little memory, but would not start without this address space.
 const addressSpace = 4 * gpu.GiB
 
 // Args maps a job's requests to arguments. Sites choose the names of resources, so the job file

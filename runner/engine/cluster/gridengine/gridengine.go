@@ -99,8 +99,8 @@ func (Dialect) Answer(stdout, stderr string) (job string, is cluster.Refusal, wh
 // Limits is empty, because -w e refuses jobs that no queue could run.
 func (Dialect) Limits([]string) (q cluster.Query[string]) { return q }
 
-// List lists all jobs of a user with their full names: waiting tasks, one row per array, and
-// running tasks.
+// List lists all jobs of a user, with full names. The waiting tasks of an array share a row; each
+// running task has its own.
 func (Dialect) List(user string) cluster.Query[[]cluster.Row] {
 	return cluster.Query[[]cluster.Row]{Command: command("qstat", "-xml", "-r", "-u", user), Read: readRows}
 }
@@ -123,7 +123,7 @@ type amount struct {
 }
 
 // gpus returns the number of GPUs in some resources. Sites count them under names like gpu, gpus
-// and ngpus. The GPUs' type and memory may be listed, too, but are not whole numbers.
+// and ngpus. Their type and memory may be listed under similar names, but not as plain numbers.
 func gpus(of []amount) (n int) {
 	for _, a := range of {
 		if v, err := strconv.ParseFloat(a.Value, 64); err == nil && v >= 0 && v < 1e6 && strings.Contains(strings.ToLower(a.Name), "gpu") {
@@ -194,8 +194,8 @@ func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 }
 
 // tell queries each job: qacct for how it ended, then qstat for why it cannot start. qstat comes
-// last to override qacct, which also lists failed starts. tell ignores jobs that either does not
-// list.
+// last to override qacct, which also lists failed starts. tell ignores jobs that either command
+// does not list.
 const tell = `for job; do qacct -j "$job"; qstat -j "$job"; done 2>/dev/null; :`
 
 // Past queries jobs one by one, as qacct requires.
@@ -302,7 +302,7 @@ func number(value string) (n int, text string, ok bool) {
 // said runs a command for tasks and jobs, and ignores those that have ended.
 const said = `said=$("$0" "$@" 2>&1) || case $said in *"does not exist"*) ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac`
 
-// Order also marks running tasks as held, which has no effect on them.
+// Order may also mark running tasks as held, which has no effect on them.
 func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
 	args := map[cluster.Order][]string{cluster.Cancel: {"qdel"}, cluster.Hold: {"qhold"}, cluster.Release: {"qrls"}, cluster.Throttle: {"qalter", "-tc", strconv.Itoa(n)}}[do]
 	return command(slices.Concat([]string{"sh", "-c", said}, args, what)...)

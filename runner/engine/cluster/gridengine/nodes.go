@@ -33,7 +33,7 @@ type hosts struct {
 	} `xml:"host"`
 }
 
-// conditions are the letters of a queue's state on a host that prevent starts.
+// conditions explains the letters of a queue's state that keep jobs from starting on a host.
 var conditions = map[rune]string{
 	'u': "unreachable", 'a': "overloaded", 'A': "overloaded", 'd': "disabled", 'D': "disabled", 's': "suspended", 'S': "suspended", 'C': "suspended",
 	'E': "in error", 'c': "misconfigured", 'o': "orphaned",
@@ -83,7 +83,7 @@ func readNodes(stdout string) ([]cluster.Node, error) {
 			continue
 		}
 		used := gpus(t.Asks)
-		nodes[i].GPUs += used // qhost lists the free GPUs
+		nodes[i].GPUs += used // qhost lists only the free GPUs
 		nodes[i].Used += used
 		nodes[i].AddJob(t.Owner, used)
 	}

@@ -38,7 +38,8 @@ func (Dialect) Limits(args []string) (q cluster.Query[string]) {
 	return q
 }
 
-// exceeds compares the requested time with the longest limit of its partitions.
+// exceeds returns a message if the requested time exceeds the longest limit of the partitions that
+// the job names, or "".
 func exceeds(stdout string, args []string) string {
 	asked, err := strconv.Atoi(given(args, "time", ""))
 	names, longest, where := strings.Split(given(args, "partition", "SBATCH_PARTITION"), ","), -1, ""

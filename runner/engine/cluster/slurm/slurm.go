@@ -99,8 +99,8 @@ var refusals = []struct {
 	{"roup not permitted", cluster.Never, "set cluster: {partition: NAME} to a partition that you can use; sinfo -s lists them"},
 }
 
-// failed matches the start of the controller's own message, and prefixed a command's prefix before
-// the reason.
+// failed matches the controller's own message. prefixed matches what a command prints before the
+// reason.
 var (
 	failed   = regexp.MustCompile(`(Batch job submission failed|allocation failure): (.*)`)
 	prefixed = regexp.MustCompile(`^(sbatch: )?((fatal|error): )?((Batch job submission failed|allocation failure): )?`)
@@ -200,7 +200,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 	return rows, nil
 }
 
-// foreign returns a reason, or "" if it is none or caused by gpurun itself.
+// foreign returns Slurm's reason, or "" if there is none or gpurun itself is the cause.
 func foreign(reason string) string {
 	if reason == "None" || reason == "JobArrayTaskLimit" {
 		return ""
@@ -275,7 +275,7 @@ func readEnds(stdout string) (rows []cluster.Row, _ error) {
 // "No error" for the others.
 const tell = `said=$(scontrol "$@" 2>&1) || ! printf '%s\n' "$said" | grep -v -e ': No error' -e 'already finished' -e 'already completing' -e 'Invalid job id' >&2`
 
-// Order cancels without a filter, because with a filter next to tasks, scancel would end whole
+// Order passes no filter to scancel, because given both a filter and tasks, scancel would end whole
 // arrays. A hold also applies to a running task if it is requeued, which never happens.
 func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
 	args := append([]string{"hold"}, what...)
@@ -290,7 +290,7 @@ func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
 	return command(append([]string{"sh", "-c", tell, "scontrol"}, args...)...)
 }
 
-// ByHand names jobs separately, because scancel takes only one name.
+// ByHand repeats the command for each job name, because scancel takes only one name.
 func (Dialect) ByHand(what []string) string {
 	text := "scancel"
 	for _, w := range what { // sorted with IDs first

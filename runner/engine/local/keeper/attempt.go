@@ -288,7 +288,7 @@ func (a *attempt) begin() error {
 	if err := a.put(); err != nil {
 		return fmt.Errorf("cannot record the start in %q: %w", a.file.Name(), err)
 	}
-	if wire.Forbidden(a.Dir) || !linked(a.file) { // in this order: see disk.State
+	if wire.Forbidden(a.Dir) || !linked(a.file) { // in this order: see sweep in state/disk
 		return errForbidden
 	}
 	return nil

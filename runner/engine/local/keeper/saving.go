@@ -58,9 +58,9 @@ func (a *attempt) catching(sig unix.Signal) []procs.ID {
 }
 
 // justForked reports whether one of the given processes has just forked this one, which has not
-// executed its own program yet. Until it does, it shows its parent's signal handlers, but it loses
-// them when it executes the program. A signal that arrives then would kill it, which in a shell
-// script is the next command.
+// executed its own program yet. Until it does, it has its parent's signal handlers, but a signal
+// sent now may take effect only afterwards, when nothing catches it, and kill a shell's next
+// command.
 func justForked(id procs.ID, of []procs.ID) bool {
 	age := host.Boottime() - id.Began()
 	p, ok := procs.One(id.PID)

@@ -130,7 +130,7 @@ type StopMode int
 const (
 	Term     StopMode = iota // SIGTERM to the whole tree, SIGKILL after the grace period
 	Kill                     // SIGKILL immediately
-	Withdraw                 // from a cluster's queue, only if it has not begun
+	Withdraw                 // from a cluster's queue; no effect once the attempt has begun
 )
 
 // An Engine runs attempts. Its methods do not wait for processes or a cluster. Results arrive on

@@ -22,10 +22,10 @@ type Kind interface {
 	// Looker returns a function that reports the current state of the attempt in a folder, or
 	// its end.
 	Looker() func(dir, uniID string) Found
-	// Stray looks for a process that still runs attempts but can no longer be asked about them,
-	// because its folder is dir, which has been removed since, or another folder of the same job
-	// file, which same reports. It returns the process's pid and folder. The pid is 0 if there is
-	// no such process.
+	// Stray looks for a process that still runs attempts but cannot be asked about them. Its folder
+	// is dir, which has been removed since, or another one of the same job file, for which same
+	// returns true. Stray returns the process's pid and folder. The pid is 0 if there is no such
+	// process.
 	Stray(dir string, same func(dir string) bool) (pid int, at string)
 }
 

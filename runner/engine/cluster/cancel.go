@@ -176,7 +176,7 @@ func mayBeOpen(dir string) bool {
 	return end == nil && claimedBy(dir) != voidMark
 }
 
-// foldersOf returns the folders of a submission's attempts, by task.
+// foldersOf returns the folders of a submission's attempts, indexed by task.
 func foldersOf(submission string) (dirs []string, err error) {
 	all, err := launchesOf(submission)
 	if err != nil {

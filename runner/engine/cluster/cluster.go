@@ -47,7 +47,7 @@ type Cluster struct {
 	launched   time.Time // when something was last added to the queue
 	calling    bool      // a submission is under way
 	quota      quota
-	largest    int                // most tasks in an array; shrinks when the cluster refuses that many
+	largest    int                // maximum number of tasks in an array; shrinks when the cluster refuses that many
 	most       int                // maximum size of the next array
 	again      time.Time          // earliest time of the next submission
 	refused    map[string]backoff // by the arguments of a submission

@@ -134,7 +134,7 @@ func (s status) result(uniID string) (end *wire.Record, t *task) {
 	return end, t
 }
 
-// launchesOf returns the launches of a submission, as written by Pack, by task.
+// launchesOf returns a submission's launches in the format of Pack, indexed by task.
 func launchesOf(submission string) ([][]byte, error) {
 	b, err := host.ReadOwn(filepath.Join(submission, launchesFile), 1<<30)
 	lines := bytes.Split(b, []byte("\n"))

@@ -59,7 +59,7 @@ func (a JobRequest) Suitable() ([]Model, error) {
 	return fit, nil
 }
 
-// table returns all models that settings.cluster names, by memory.
+// table returns all models that settings.cluster names, ordered by memory.
 func (a JobRequest) table() (all []Model) {
 	for _, key := range slices.Sorted(maps.Keys(a.Options)) {
 		if name, is := strings.CutPrefix(key, "models."); is {

@@ -47,8 +47,8 @@ var strayPauses = []time.Duration{15 * time.Second, 45 * time.Second, 10 * time.
 // enough memory. The task starts anyway if the driver does not answer.
 const checkLimit = 30 * time.Second
 
-// measure reads the GPUs of this process's task, and reports them to the keeper. The keeper cannot
-// read them itself, because it treats all its children as the job's.
+// measure takes readings of the GPUs of this process's task, and reports them to the keeper. The
+// keeper cannot take readings itself, because it treats all its children as the job's.
 func (n *node) measure(submission string, to io.Writer) {
 	var g nodeUsage
 	tell := func() { report{Usage: &g}.send(to) }

@@ -86,7 +86,7 @@ func (l limits) split(all []arrayShare) []int {
 type array struct {
 	*submit
 	arrayShare
-	waits    []*entry // not begun, by task
+	waits    []*entry // attempts that have not begun, ordered by task
 	throttle int      // target; 0 to hold the whole array
 	may      int      // how many of waits may start; the others are held, regardless of the throttle
 }

@@ -40,7 +40,8 @@ func (c *Cluster) stopAll() {
 	}
 }
 
-// stopAttempt asks the attempt's node to end it. A void or never submitted attempt ends here.
+// stopAttempt asks the attempt's node to end it. An attempt that is void or was never submitted
+// ends immediately.
 func (c *Cluster) stopAttempt(uniID string, r request, void bool) {
 	e := c.live[uniID]
 	if e == nil {

@@ -167,8 +167,8 @@ func (l *Local) withdrawAll() {
 	}
 }
 
-// awaitWithdrawn waits a moment for these claims to end: the next run may want the same
-// GPUs.
+// awaitWithdrawn waits up to a second for all claims in l.overs to end: the next run may want the
+// same GPUs.
 func (l *Local) awaitWithdrawn() {
 	late := time.After(time.Second)
 	for {

@@ -121,8 +121,8 @@ func (l *Local) findKeepers() error {
 }
 
 // reach returns the keeper of an earlier run's attempt if its socket is in another folder, that of
-// another job file of the same run. It returns nil if there is none or if it was called before.
-// l.mu is held.
+// another job file of the same run. It returns nil if there is no such keeper, or if it was called
+// before for this attempt. l.mu is held.
 func (l *Local) reach(e *entry) *remote {
 	if e.reached {
 		return nil

@@ -78,7 +78,8 @@ func (e *Ending) Signal(ids []ID, first ID) {
 			e.killed, e.killedAt = true, now
 		}
 	}
-	// Signal first before the others: a shell that saw its command die would run the next one.
+	// A shell must get the signal before its command does: if it saw the command die, it would run
+	// the next one.
 	slices.SortFunc(ids, func(x, y ID) int {
 		if x == first || y == first {
 			return map[bool]int{true: -1, false: 1}[x == first]

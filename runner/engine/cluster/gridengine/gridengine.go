@@ -123,7 +123,7 @@ type amount struct {
 }
 
 // gpus returns the number of GPUs in some resources. Sites count them under names like gpu, gpus
-// and ngpus. Their type and memory may be listed under similar names, but not as plain numbers.
+// and ngpus. The GPUs' type and memory may be listed under similar names, but not as plain numbers.
 func gpus(of []amount) (n int) {
 	for _, a := range of {
 		if v, err := strconv.ParseFloat(a.Value, 64); err == nil && v >= 0 && v < 1e6 && strings.Contains(strings.ToLower(a.Name), "gpu") {

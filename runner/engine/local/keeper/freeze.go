@@ -127,7 +127,7 @@ func (k *keeper) strays() ([]procs.ID, *scan) {
 	return s.table.Living(s.below, set), s
 }
 
-// endStrays ends strays once no attempt is live. Otherwise, nothing would end them, and they would
+// endStrays ends strays once no attempt is live, since nothing else would end them, and they would
 // hold their GPUs.
 func (k *keeper) endStrays(grace time.Duration) {
 	ids := k.freeze("", k.strays)

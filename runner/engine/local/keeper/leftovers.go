@@ -35,7 +35,7 @@ const launcherSettle = 3 * time.Second
 type Limits struct {
 	OnGPUWithin time.Duration // for processes left by a launcher to appear on a GPU
 	Served      time.Duration // the least time for a script to start a server for its own use, use it and end it
-	Dismissal   time.Duration // how soon after the last command ends such a server must end, too
+	Dismissal   time.Duration // how soon after the last command such a server must end
 }
 
 // Usual are the limits of every keeper outside tests.
@@ -47,7 +47,7 @@ const maxEnded = 2000
 // leftovers tracks the processes that outlive an attempt's commands.
 type leftovers struct {
 	shown   atomic.Pointer[engine.Background] // nil until only leftover processes keep the attempt running
-	seen    map[procs.ID]bool                 // seen on the attempt's GPUs, and their ancestors; guarded by attempt.mu
+	seen    map[procs.ID]bool                 // processes seen on its GPUs, and their ancestors; guarded by attempt.mu
 	ended   []end                             // newest orphans; guarded by attempt.mu
 	cpu     time.Duration                     // used by all orphans; guarded by attempt.mu
 	rss     gpu.Bytes                         // peak memory of the largest orphan; guarded by attempt.mu
@@ -254,9 +254,9 @@ func (a *attempt) dismissed(e end) bool {
 	return code == 128+int(unix.SIGTERM) || code == 128+int(unix.SIGINT)
 }
 
-// statusCounts reports whether the status of an orphan counts for an attempt that was never
-// seen on a GPU. If the orphan ended before it could be inspected, only a status that
-// no filter exits with counts.
+// statusCounts reports whether the status of an orphan counts for an attempt that was never seen on
+// a GPU. If the orphan ended before it could be inspected, its status counts only if no filter
+// exits with it.
 func (a *attempt) statusCounts(e end) bool {
 	if is, known := a.leftovers.filters[e.ID]; known {
 		return !is

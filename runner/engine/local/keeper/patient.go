@@ -28,8 +28,8 @@ func (k *keeper) lastDescriptors(fds ...int) bool {
 	return k.files > 0 && slices.Max(fds) >= k.files-spareFiles
 }
 
-// scarce reports whether err means that no process or descriptor was available: at the
-// moment this user has too many, or the host too little memory. Nothing has begun.
+// scarce reports whether err means that no process or descriptor was available: this user currently
+// has too many, or the host has too little memory. Nothing has begun.
 func scarce(err error) bool {
 	var e *execError
 	return host.OutOfFiles(err) || errors.As(err, &e) && (e.err == unix.EAGAIN || e.err == unix.ENOMEM)

@@ -31,7 +31,7 @@ type end struct {
 	session  int // for an orphan: pid of its session's leader
 	status   unix.WaitStatus
 	cpu      time.Duration // used by it and the children that it waited for
-	rss      gpu.Bytes     // the most that one of these had in memory; 0 if less than this process
+	rss      gpu.Bytes     // peak memory of the largest of these; 0 if less than that of this process
 	round    uint64        // children that ended together are reaped in one round
 	at       time.Duration // for an orphan: CLOCK_BOOTTIME when its end was reported
 }

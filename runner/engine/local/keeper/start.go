@@ -106,7 +106,7 @@ func (k *keeper) program(name, dir, path string) (string, error) {
 	return found, err
 }
 
-// lookPath finds a program as the job itself would: through the job's PATH, not ours.
+// lookPath finds a program as the job itself would: through the job's PATH, not the keeper's.
 func lookPath(name, dir, path string) (string, error) {
 	if name == "" {
 		return "", &execError{name, unix.ENOENT}

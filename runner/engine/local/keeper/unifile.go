@@ -37,8 +37,8 @@ func (a *attempt) entry() scriptEntry {
 	return e
 }
 
-// reported returns the process that the script reported as running, if it is alive, this
-// user's, and no older than the attempt: an older one has that pid by chance.
+// reported returns the process that the script reported as running, if it is alive, this user's,
+// and no older than the attempt: an older process merely has the same pid.
 func (a *attempt) reported(t procs.Table) []procs.ID {
 	if !a.Tree || a.UniFile == "" {
 		return nil

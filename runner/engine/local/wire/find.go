@@ -16,8 +16,8 @@ import (
 // readings is how many times Find tries to read a record that its keeper may be writing.
 const readings = 3
 
-// Find returns an attempt's record from its journal or folder. The error is ErrNoRecord if there
-// is no valid record, and another one if that cannot be determined.
+// Find returns an attempt's record from its journal or folder. The error is ErrNoRecord if there is
+// no valid record, and a different one if that cannot be determined.
 func Find(dir, uniID string) (*Record, error) {
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,8 @@ type rule struct {
 }
 
 // These are the rules, in the order in which their reasons are reported: first reasons that waiting
-// cannot change, then whether the device answers, then its users, then the numbers.
+// cannot change, then the host's hours, then whether the device answers, then who uses it, then the
+// numbers.
 var (
 	fixed = []rule{
 		{code: NotManaged, never: true, refuses: func(_ *query, d *device) bool { return !d.managed },
@@ -152,7 +153,7 @@ func (q *query) avoiding() string {
 	return "; " + q.pool.rules.Host.WithSource("others: avoid")
 }
 
-// fresh returns how many devices the request needs, at least, that this user does not hold yet.
+// fresh returns the minimum number of additional devices that this user must hold for the request.
 func (q *query) fresh() int {
 	need := q.req.Min
 	if q.req.Share {
@@ -170,8 +171,8 @@ func (q *query) holding() string {
 	return held
 }
 
-// memory returns the memory that the request needs on a device. Parts may differ slightly, because
-// the free memory of an empty device varies between readings.
+// memory returns the memory that the request needs on a device. For a part, up to slack less is
+// enough, because the free memory of an empty device varies between readings.
 func (q *query) memory(d *device) Bytes {
 	if !q.req.Part {
 		return q.req.Memory
@@ -239,8 +240,8 @@ func (q *query) util(d *device) int {
 	return d.peaks[d.window()]
 }
 
-// unwatched reports whether d has been watched for less than the period that its utilization is
-// judged over.
+// unwatched reports whether d has been watched for less than the period over which its utilization
+// is judged.
 func (q *query) unwatched(d *device) bool { return q.util(d) >= 0 && d.watched < windows[d.window()] }
 
 func unreadable(_ *query, d *device) string {

@@ -13,7 +13,7 @@ import (
 // job has ended, no other job has to stop.
 
 // stopWithin is how long a job may take to stop. After that, the next job must stop too, since the
-// first one's run may hang.
+// first job's run may be hanging.
 const stopWithin = time.Minute
 
 // preemption tracks the background jobs that must stop.
@@ -28,8 +28,9 @@ func (t *Turns) ForegroundWaits() bool {
 	return slices.ContainsFunc(t.others, func(w Wish) bool { return !w.Background })
 }
 
-// NextPreempted returns the attempt of the background job that must stop now, which may be another
-// run's, and the reason; "" for none. next is when this may change through time alone; 0 for never.
+// NextPreempted returns the attempt of the background job that must stop now, and the reason. Both
+// are "" if no job must stop. The job may be another run's. next is when the mere passage of time
+// may change the result; 0 for never.
 func (t *Turns) NextPreempted(now time.Duration) (attempt, why string, next time.Duration) {
 	r := t.newRound(now)
 	r.deal()
@@ -96,8 +97,8 @@ func (r *round) call() (*Wish, []*device, string) {
 	return nil, nil, ""
 }
 
-// limited reports whether the owner's limit on this user's devices keeps another run of the user from
-// starting a request, and would not if one of the user's background jobs stopped.
+// limited reports whether the host owner's limit keeps another run of this user from starting a
+// request that it could start if one of the user's background jobs stopped.
 func (r *round) limited(w *Wish, a *WishRequest) bool {
 	return w.UID == r.p.rules.UID && a.Most >= a.Min && a.Min > 0 && a.Room == a.Min-1
 }
@@ -116,8 +117,8 @@ func (r *round) withoutBackground(w *Wish, a *WishRequest) []*device {
 	})
 }
 
-// lastStarted returns the background attempt on some devices that started last; "" if there is none.
-// It leaves out attempts that did not stop in time.
+// lastStarted returns the most recently started background attempt on some devices; "" if there is
+// none. It leaves out attempts that did not stop in time.
 func (r *round) lastStarted(devs []*device) (last string) {
 	var since time.Time
 	consider := func(attempt string, at time.Time) {
@@ -143,8 +144,8 @@ func (r *round) lastStarted(devs []*device) (last string) {
 
 func inBackground(c *Claim) bool { return c.Background && c.To == "" }
 
-// without returns the state of a device without the jobs of some claims and, if own is set, without
-// those of this run.
+// without returns the state that a device would have without the jobs of claims that satisfy some
+// and, if own is set, without this run's jobs.
 func (d *device) without(some func(c *Claim) bool, own bool) device {
 	v := *d
 	v.claims = slices.DeleteFunc(slices.Clone(d.claims), func(c Claim) bool { return some(&c) })
@@ -182,7 +183,8 @@ func (t *Turns) reservedForWish(now time.Duration) []*device {
 	return slices.DeleteFunc(devs, func(d *device) bool { return len(d.holds) > 0 })
 }
 
-// Closed returns why the host's hours let no job start on one of these devices now, or "".
+// Closed returns why the host's hours currently keep jobs from starting on one of these devices; ""
+// if they do not.
 func (p *Pool) Closed(now time.Duration, ids []UUID) string {
 	for _, d := range p.byUUID(ids) {
 		if why := p.closed(now, d); why != "" {
@@ -198,8 +200,8 @@ type ReleasableDevice struct {
 	Turn Turn
 }
 
-// Busy returns how busy devices were on average since a time within the last minute, in percent.
-// known is false unless all of them have been watched without a gap.
+// Busy returns the average utilization of some devices, in percent, since a time within the last
+// minute. known is false unless all of them have been watched without a gap since then.
 func (p *Pool) Busy(now, since time.Duration, ids []UUID) (percent int, known bool) {
 	sum, n := 0, 0
 	for _, d := range p.byUUID(ids) {
@@ -228,10 +230,10 @@ func (t *Turns) Wanted(id UUID) bool {
 }
 
 // Releasable returns the devices that an attempt of this run could release for a waiting run that
-// is ahead in line and that free devices cannot satisfy. The attempt keeps the minimum of its
-// request, and releases nothing if it could not take that minimum again. An idle attempt releases
-// devices for any waiting run, and for jobs of its own run. Nothing is released for recent wishes,
-// nor for users for whom except returns true.
+// is ahead in line and cannot be satisfied by free devices. The attempt keeps the minimum of its
+// request, and releases nothing unless it could take all its devices again. An idle attempt
+// releases devices for any waiting run, and for jobs of its own run. Nothing is released for recent
+// wishes, or for users for whom except returns true.
 func (t *Turns) Releasable(now time.Duration, attempt string, req Request, idle bool, except func(uid int) bool) []ReleasableDevice {
 	c := t.pool.clone()
 	turns := &c.Turns

@@ -101,8 +101,8 @@ func (b Bytes) Round() string {
 	return strings.Replace(humanize.IBytes(uint64(b)), ".0 ", " ", 1)
 }
 
-// Ample returns the amount to request for a peak of b: 10% more, and at least 512 MiB more, in
-// steps of 256 MiB.
+// Ample returns the amount to request for a peak of b: at least 10% and at least 512 MiB more,
+// rounded up to a multiple of 256 MiB.
 func (b Bytes) Ample() Bytes {
 	const step = 256 * MiB
 	return (b + max(b/10, 512*MiB) + step - 1) / step * step

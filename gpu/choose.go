@@ -89,8 +89,8 @@ func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 	return g, true
 }
 
-// single leaves out devices that cannot be used together: CUDA uses at most one MIG instance, and
-// none next to a whole GPU.
+// single leaves out devices that cannot be used together, because CUDA uses at most one MIG
+// instance, and none alongside a whole GPU.
 func single(devs []*device, req *Request) []*device {
 	if req.Max == 1 {
 		return devs
@@ -102,8 +102,9 @@ func single(devs []*device, req *Request) []*device {
 	return devs[:min(1, len(devs))]
 }
 
-// choose returns up to most devices from devs, which are in order of preference: the devices
-// closest to each other that this run may hold, with as few other users as possible.
+// choose returns up to most of the devices in devs that this run may hold. devs are in order of
+// preference. It chooses those with the fewest other users and, among these, those closest to each
+// other.
 func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	if limit := p.rules.Host.MaxGPUsPerJob; limit >= 0 {
 		most = min(most, limit)
@@ -127,16 +128,16 @@ func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	return first
 }
 
-// Candidates returns the devices that admit req now, up to this run's limit, and those that only
-// this run's own attempts exclude, both without those in kept. A patient job can wait for all of
-// them.
+// Candidates returns the devices that admit req now, up to this run's limit, and the devices that
+// only this run's own attempts exclude. Both lists leave out kept. A patient job can wait for all
+// of them.
 func (p *Pool) Candidates(now time.Duration, req Request, kept []UUID) (free, ours []UUID) {
 	f, o := p.partition(now, &req, kept)
 	return uuids(p.within(now, f)), uuids(o)
 }
 
-// SuitableAfter returns the devices, except those in kept, that req could use if this run's attempts
-// ended; nil if these would not suffice.
+// SuitableAfter returns the devices, except those in kept, that req could use if this run's
+// attempts ended; nil if these devices would be too few.
 func (p *Pool) SuitableAfter(now time.Duration, req Request, kept []UUID) []UUID {
 	c := p.clone()
 	for _, d := range c.devs {
@@ -153,8 +154,8 @@ func (p *Pool) SuitableAfter(now time.Duration, req Request, kept []UUID) []UUID
 	return uuids(all)
 }
 
-// partition returns the devices that admit req, and those that only this run's own attempts
-// exclude, both without those in kept.
+// partition returns the devices that admit req, and the devices that only this run's own attempts
+// exclude. Both lists leave out kept.
 func (p *Pool) partition(now time.Duration, req *Request, kept []UUID) (free, ours []*device) {
 	q := p.query(now, req)
 	for _, d := range p.devs {
@@ -178,7 +179,7 @@ func uuids(devs []*device) []UUID {
 	return ids
 }
 
-// A policy scores devices; the lowest score is taken first.
+// A policy scores devices; the device with the lowest score is taken first.
 type policy struct {
 	score func(p *Pool, d *device) int64
 	sizes bool // keeps large devices for jobs that need them; otherwise only the position matters
@@ -200,8 +201,8 @@ func unknownLast[T ~int | ~int64](n T) int64 {
 	return int64(n)
 }
 
-// class ranks a device before its score. A job that does not share takes the smallest device that
-// fits; sizes that round to the same GiB are equal.
+// class returns a device's rank, which takes precedence over its score. A job that does not share
+// takes the smallest device that fits; sizes that round to the same GiB are equal.
 func (p *policy) class(req *Request, d *device) int64 {
 	switch {
 	case p.sizes && !req.Share:
@@ -236,7 +237,7 @@ func (d *device) preference(now time.Duration) int {
 }
 
 // within removes devices that exceed the run's limit on devices, or the user's limit on the host,
-// last ones first.
+// starting with the last ones.
 func (p *Pool) within(now time.Duration, devs []*device) []*device {
 	room := p.limit() - p.held()
 	quota, _ := p.quota(now)
@@ -266,8 +267,8 @@ func (p *Pool) filter(is func(d *device) bool) []*device {
 }
 
 // limit returns how many devices this run may hold at once: min(max_gpus, max(min_gpus, available −
-// reserve)). A managed device is available if this run already holds it, or if it answers and has 1
-// GiB free.
+// reserve)). A managed device is available if this run already holds it, or if it answers and, as
+// far as known, has 1 GiB free.
 func (p *Pool) limit() int {
 	if !p.limited() {
 		return len(p.devs)
@@ -278,7 +279,7 @@ func (p *Pool) limit() int {
 	}))
 }
 
-// Short returns why this run may hold some more devices but too few for req, or "".
+// Short returns a reason if this run may hold more devices, but too few for req; otherwise "".
 func (p *Pool) Short(req Request) string {
 	most, held := p.limit(), p.held()
 	if !p.limited() || req.Share || most <= held || most-held >= req.Min {
@@ -342,9 +343,9 @@ func (p *Pool) EverPossible(req Request) (string, bool) {
 	return c.Possible(req)
 }
 
-// nearness scores how close a refused device comes to the request. Devices that the job may use
-// rank first, then devices of its model, then the largest. Possible reports why the device with the
-// highest score is refused.
+// nearness scores how close a refused device comes to the request. Devices that match the job's
+// gpu_ids rank first, then devices of its model, then the largest. Possible reports why the device
+// with the highest score is refused.
 func (q *query) nearness(d *device) Bytes {
 	n := min(d.Total, q.req.Memory)
 	if d.is(q.req.Models) {

@@ -27,7 +27,7 @@ func (d *device) window() int {
 	return 0
 }
 
-// watch adds samples as of now.
+// watch adds samples, and updates peaks and watched as of now.
 func (w *activity) watch(id UUID, now time.Duration, samples []Sample, gap time.Duration) {
 	for _, s := range samples {
 		last, any := w.last()
@@ -50,7 +50,7 @@ func (w *activity) watch(id UUID, now time.Duration, samples []Sample, gap time.
 	}
 	w.watched = now - w.since
 	for i, window := range windows {
-		for k, s := range w.samples { // always includes the newest
+		for k, s := range w.samples { // the newest sample always counts
 			if s.At >= now-window || k == len(w.samples)-1 {
 				w.peaks[i] = max(w.peaks[i], s.Percent)
 			}
@@ -128,8 +128,8 @@ const (
 	LongestQuarantine = 24 * time.Hour
 )
 
-// Again returns a quarantine that begins now. The first one lasts an hour. Each later one lasts twice
-// as long as q, the previous one, up to LongestQuarantine.
+// Again returns the quarantine that follows q and begins now. The first quarantine lasts an hour,
+// each later one twice as long as the previous one, up to LongestQuarantine.
 func (q Quarantine) Again(boot time.Duration, wall time.Time) Quarantine {
 	lasts := min(firstQuarantine<<min(q.Times, 10), LongestQuarantine)
 	q.Times, q.Since, q.Until, q.Ends = q.Times+1, wall, wall.Add(lasts), boot+lasts
@@ -148,8 +148,8 @@ type Health struct {
 	Xid         int  // the latest critical error that is a signature since the previous reading; 0 for none
 }
 
-// Quarantine quarantines a device from now on. begun is false if the device already is in
-// quarantine, does not answer or is not managed.
+// Quarantine quarantines a device from now on. begun is false if the device is already quarantined,
+// has never answered or is not managed.
 func (p *Pool) Quarantine(boot time.Duration, wall time.Time, id UUID, why string, evidence []string) (q Quarantine, begun bool) {
 	d := p.device(id)
 	q, inForce := p.Quarantined(boot, id)

@@ -7,13 +7,14 @@ import (
 )
 
 // Host cores and memory are dealt in the same order as devices, and a user's load is the larger of
-// their shares of the two. There are no offers: each run computes whether enough is left for its
-// job after the runs ahead of it take their requests, and leaves them that much for the courtesy
-// period. Memory is never promised twice. Cores may be, to users with less than an equal share: too
-// few cores slow jobs down, but do not kill them.
+// their shares of the two. There are no offers. Instead, each run computes whether its job would
+// still fit after the runs ahead of it have taken what they request. If not, it waits for them, but
+// only for the courtesy period. Memory is never promised twice. Cores may be promised twice, to
+// users who hold less than an equal share, because too few cores slow jobs down but do not kill
+// them.
 
-// A hostHolding is the cores and memory held by an attempt, or by all of a run's attempts without
-// devices.
+// A hostHolding records the cores and memory held by one attempt, or by all of a run's attempts
+// that have no devices.
 type hostHolding struct {
 	uid        int
 	background bool
@@ -24,7 +25,7 @@ type hostHolding struct {
 type Shortage struct {
 	Memory    bool          // memory is short, rather than cores
 	All, Free HostResources // resources of the host
-	First     string        // the next user in line, if enough is free: "bob, waiting since 14:02"
+	First     string        // if enough is free, the user who goes first: "bob, waiting since 14:02"
 }
 
 // A hostCapacity tracks the host's cores and memory in a round.
@@ -49,8 +50,8 @@ func (b *HostResources) Add(o HostResources, by int) {
 	b.CPUs, b.RAM = b.CPUs+by*o.CPUs, b.RAM+Bytes(by)*o.RAM
 }
 
-// hostHoldings returns the holdings of the claims' attempts, each once. It ignores claims on devices
-// that the host does not have.
+// hostHoldings returns the holdings of the claims' attempts, counting each attempt once. It ignores
+// claims on devices that the host does not have.
 func (p *Pool) hostHoldings(claims []Claim) (list []hostHolding) {
 	type attempt struct {
 		uid  int
@@ -158,7 +159,8 @@ func (r *round) hostCapacity(own HostResources) *hostCapacity {
 	return f
 }
 
-// take subtracts a holding, and adds it to its user's share.
+// take subtracts a holding from what is free and, unless it is in the background, adds it to its
+// user's share.
 func (f *hostCapacity) take(t hostHolding) {
 	if f.free.Add(t.HostResources, -1); !t.background {
 		h := f.held[t.uid]
@@ -178,15 +180,15 @@ func (f *hostCapacity) short(w *Wish, need HostResources) (cores, memory bool) {
 	return all.CPUs > 0 && need.CPUs > 0 && need.CPUs > f.free.CPUs && !below, all.RAM > 0 && need.RAM > 0 && need.RAM > f.free.RAM
 }
 
-// part returns how much of the host a user holds.
+// part returns a user's share of the host's cores or memory, whichever is larger.
 func (f *hostCapacity) part(uid int) float64 {
 	h, all := f.held[uid], f.p.rules.Machine
 	return max(float64(h.CPUs)/float64(max(all.CPUs, 1)), float64(h.RAM)/float64(max(all.RAM, 1)))
 }
 
-// reaches reports whether enough is left for a job of w. If not, it returns the wish ahead of w,
-// and whether that wish has waited so long that memory is reserved for it, just as devices are
-// gathered.
+// reaches reports whether enough is left for a job of w after the wishes ahead of it are served. If
+// not, it also returns the first wish ahead of w, and whether that wish has waited so long that
+// memory is reserved for it, just as devices are gathered.
 func (f *hostCapacity) reaches(w *Wish, need HostResources) (first *Wish, kept, ok bool) {
 	for range dealsMost {
 		o, a, insists := f.next(w)
@@ -203,8 +205,9 @@ func (f *hostCapacity) reaches(w *Wish, need HostResources) (first *Wish, kept, 
 	return first, false, false
 }
 
-// next returns the next wish in line, up to w, with the request to serve. It skips jobs that still
-// lack devices. insists means that memory is reserved for the wish.
+// next returns the next wish in line and the request to serve, or w itself if no wish ahead of it
+// can be served. It skips jobs that still lack devices. insists reports whether memory is reserved
+// for the wish.
 func (f *hostCapacity) next(w *Wish) (o *Wish, a *WishRequest, insists bool) {
 	for _, o := range f.by(f.part) {
 		if o == w {

@@ -43,7 +43,7 @@ type latest struct {
 	err       string        // why it does not answer
 	mode      ComputeMode
 	free      Bytes // -1 if unknown
-	used      Bytes // -1 unknown
+	used      Bytes // -1 if unknown
 	procs     []Process
 	listed    bool  // procs have been read at least once
 	quick     bool  // the latest reading had memory but no procs
@@ -83,7 +83,7 @@ type releaseState struct {
 // memoryTally is computed by count, so that judging a request is cheap.
 type memoryTally struct {
 	promised Bytes // granted to holds and claims but not allocated yet
-	ours     Bytes // additional free memory without this run's attempts
+	ours     Bytes // memory that would become available without this run's attempts
 	foreign  *Process
 	own      *Process // a process of this user that belongs to no attempt held here
 	hidden   Bytes    // used by no visible process, if more than slack; else 0
@@ -115,9 +115,9 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 		d.procs = append(d.procs[:0], r.Processes...)
 		d.listed, d.listFree, d.listUsed = true, d.free, d.used
 		d.measureFree()
-		// A fresh list for a device that was just returned must show no process there. Memory in
-		// use may still be the ended job's: some drivers free it long after its last process is
-		// gone.
+		// A device no longer counts as just returned if a fresh list shows a process there, or if another
+		// run claims it. Memory in use may still be the ended job's, because some drivers free it long
+		// after the job's last process is gone.
 		d.back = d.returned(at) && len(d.procs)+len(d.claims) == 0
 	} else if d.back && len(d.procs) == 0 && d.free > d.listFree {
 		d.listFree, d.listUsed = d.free, d.used // memory freed since the list, which was empty
@@ -125,7 +125,7 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 }
 
 // measureFree computes, from a full reading, the free memory of the empty device: the free memory
-// plus the memory of all processes.
+// plus the memory used by all processes, visible or not.
 func (d *device) measureFree() {
 	if taken, known := memoryOf(d.procs); known && d.free >= 0 {
 		d.bare = d.free + taken + d.unexplained(0)
@@ -145,7 +145,7 @@ func (d *device) part(n int) Bytes {
 func MostOf(total Bytes) Bytes { return total - total/32 }
 
 // slots returns the lowest limit on the number of jobs on the device, from own, from holds and from
-// other runs' claims. If another user set that limit, whose is that user. 0 means no limit.
+// other runs' claims. If a claim set that limit, whose is the claim's user. 0 means no limit.
 func (d *device) slots(own int, holds []hold) (most int, whose string) {
 	least := func(n int, user string) {
 		if n > 0 && (most == 0 || n < most) {
@@ -247,8 +247,8 @@ func (d *device) contain(uid int) {
 
 // count computes the tally for user uid.
 //
-// A quick reading does not show how much of its grant an attempt has allocated, nor whose memory
-// was allocated or freed, so the whole grant counts as promised.
+// A quick reading does not show how much of its grant an attempt has allocated, or whose memory was
+// allocated or freed, so the whole grant counts as promised.
 func (d *device) count(uid int) {
 	d.memoryTally = memoryTally{}
 	expected := Bytes(0) // memory that invisible processes of jobs may use
@@ -343,7 +343,7 @@ func (d *device) empty() bool {
 // hasStrangers reports whether another user's or an invisible process is on the device.
 func (d *device) hasStrangers() bool { return d.foreign != nil || d.hidden > 0 }
 
-// returned reports whether the device was returned to this run in the last backFor.
+// returned reports whether the device was returned to this run within the last backFor.
 func (d *device) returned(now time.Duration) bool {
 	return d.back && now-d.released <= backFor
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A job that needs several devices, or a whole device that others share, rarely finds all of them
-// free at the same time. So once the host's patience has run out, the first run in line gathers
-// devices as they become free: it announces this in its wish and makes gathering claims until it
-// has enough devices. Other runs offer it devices one by one. They start jobs on gathered devices
-// only if these jobs end before the last device is expected.
+// A job that needs several devices, or a whole device that other jobs share, rarely finds all that
+// it needs free at the same time. So once the host's patience has run out, the first run in line
+// gathers devices as they become free: it announces this in its wish and makes gathering claims
+// until it has enough devices. Other runs offer it devices one by one. They start jobs on gathered
+// devices only if these jobs will end before the last device is expected to become free.
 
 // A gatherTerm limits how long this run, or another user, gathers.
 type gatherTerm struct {
@@ -27,9 +27,9 @@ func (t *gatherTerm) lasts(now time.Duration) bool  { return now < t.until }
 func (t *gatherTerm) pauses(now time.Duration) bool { return t.until <= now && now < t.again() }
 func (t *gatherTerm) again() time.Duration          { return 2*t.until - t.began }
 
-// enough records whether enough devices would suit the gathering run, and reports whether enough
-// did at any time within the last moment. From a job's end until the next reading, its memory looks
-// like a stranger's.
+// enough records whether enough devices suit the gathering run now, and reports whether enough do
+// or did so less than moment ago. This bridges the time between a job's end and the next reading,
+// when the job's memory looks like a stranger's.
 func (t *gatherTerm) enough(now, moment time.Duration, would bool) bool {
 	switch {
 	case would:
@@ -137,7 +137,7 @@ func (d *device) gatheredBy(run string) bool {
 }
 
 // gatherer returns another run's gathering claim that excludes a job expected to end at ends (zero
-// if unknown), or nil. If two runs gather a device, the later one in line withdraws; until then
+// if unknown), or nil. If two runs gather a device, the one later in line withdraws; until then,
 // neither excludes the other.
 func (d *device) gatherer(ends time.Time) *Claim {
 	for i := range d.gathers {
@@ -180,9 +180,9 @@ func (r *round) gathers(w *Wish, a *WishRequest, d *device) bool {
 	return has < a.Min
 }
 
-// mayGather reports whether this run may gather for its first request: no run ahead can use the
-// devices. If begun is set, this run is already gathering, and only another gathering run ahead of
-// it makes it stop.
+// mayGather reports whether this run may gather for its first request, that is, whether no run
+// ahead of it can use the devices. If begun is set, this run is already gathering, and only another
+// gathering run ahead of it makes it stop.
 func (r *round) mayGather(begun bool) bool {
 	for _, w := range r.order(nil) {
 		if w == &r.t.own {
@@ -216,11 +216,11 @@ type Gathering struct {
 	On   bool
 	IDs  []UUID        // devices on which it should have gathering claims now
 	Ends time.Time     // when it expects to have all devices it needs; zero if unknown
-	Next time.Duration // when this may change through time alone; 0 for never
+	Next time.Duration // when the mere passage of time may change this; 0 for never
 }
 
-// Gather returns the devices to gather for req, the first request in this run's wish, leaving out
-// except.
+// Gather returns the devices to gather for req, the first request in this run's wish. It leaves out
+// the devices in except.
 func (t *Turns) Gather(now time.Duration, req Request, except []UUID) (g Gathering) {
 	w, its := &t.own, &t.term
 	if len(w.Requests) == 0 || *w.Requests[0].req != req || w.Background {

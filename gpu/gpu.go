@@ -133,7 +133,7 @@ type Claim struct {
 	Slots   int    // maximum number of jobs on the device; 0 for no limit
 	Attempt string // uni_id of the attempt
 	Run     string // ID of the run that made it
-	To      string // its attempt has ended, and this run may use the device; "" before that
+	To      string // ID of the run that may use the device now that the attempt has ended; "" before that
 
 	Background bool // its run gives way to all others
 	Gathering  bool // the device is reserved, without a job, until its run has all that a job needs
@@ -206,8 +206,8 @@ type Grant struct {
 	HostResources
 }
 
-// Environ returns the variables that make exactly the devices of g visible to a process. It uses
-// host indices if these are sure to name the same devices, else UUIDs.
+// Environ returns the variables that make exactly the devices of g visible to a process. It names
+// them by UUID or, if indexed is set and none is a MIG instance, by host index.
 func (g Grant) Environ(indexed bool) []string {
 	cuda, nvidia := "-1", "void"
 	if len(g.UUIDs) > 0 {

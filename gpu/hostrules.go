@@ -98,7 +98,7 @@ type UserRules struct {
 const defaultPriority = 1
 
 // User returns the rules for a user at some time. Each value comes from the user's own entry, else
-// from the most generous entry of their groups, else from the entry for all users.
+// from the most generous entry of their groups, else from the rules for all users.
 func (h *HostRules) User(uid int, now time.Time) UserRules {
 	u := UserRules{Priority: defaultPriority, MaxGPUs: h.MaxGPUsPerUser}
 	if u.MaxGPUs >= 0 {
@@ -127,7 +127,7 @@ func (h *HostRules) User(uid int, now time.Time) UserRules {
 	return u
 }
 
-// before reports whether a user of priority a goes before one of priority b who holds as much.
+// before reports whether a user of priority a goes before one of priority b who holds just as much.
 func before(a, b int) bool {
 	if a > 0 && b > 0 {
 		return a > b
@@ -174,7 +174,8 @@ type span struct {
 const dayMinutes = 24 * 60
 
 // ParseHours parses times of the week, separated by commas. Each has days (Sat, Mon-Fri), times of
-// the day (20:00-08:00), or both. A comma without a space lists days: "Mon,Wed 20:00-08:00".
+// the day (20:00-08:00), or both. A comma without a space after it separates days: "Mon,Wed
+// 20:00-08:00".
 func ParseHours(text string) (Hours, error) {
 	h := Hours{text: strings.Join(strings.Fields(text), " ")}
 	parts, days := strings.Split(h.text, ","), ""
@@ -217,7 +218,8 @@ func parseSpan(text string) (s span, err error) {
 	return s, err
 }
 
-// parseDays parses "Sat" or "Mon-Fri", which may wrap around the end of the week, or several of them.
+// parseDays parses days and ranges, separated by commas: "Sat", "Mon-Fri". A range may wrap around
+// the end of the week.
 func parseDays(text string) (days [7]bool, err error) {
 	for _, part := range strings.Split(text, ",") {
 		first, last, ranged := strings.Cut(part, "-")

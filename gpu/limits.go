@@ -52,7 +52,8 @@ func (p *Pool) Host() *HostRules { return p.rules.Host }
 // clock returns the current time in the host's time zone.
 func (p *Pool) clock(now time.Duration) time.Time { return p.rules.Host.At.Add(now - p.hostRead) }
 
-// closed returns why the host's hours let no job start on a device now, or "".
+// closed returns why the host's hours currently keep jobs from starting on a device; "" if they do
+// not.
 func (p *Pool) closed(now time.Duration, d *device) string {
 	h := p.rules.Host
 	if len(h.Hours) == 0 {
@@ -79,12 +80,12 @@ func (p *Pool) userHolds(d *device) bool {
 // Held returns how many devices this user holds in all runs.
 func (p *Pool) Held() int { return p.count(p.userHolds) }
 
-// quota returns how many more devices this user may hold, and the rule that limits it.
+// quota returns how many more devices this user may hold, and the rule behind this limit.
 func (p *Pool) quota(now time.Duration) (left int, limitedBy string) {
 	return p.quotaBeyond(now, p.Held()+p.passedOn())
 }
 
-// quotaBeyond is like quota, if this user holds that many devices.
+// quotaBeyond is like quota, but assumes that this user holds the given number of devices.
 func (p *Pool) quotaBeyond(now time.Duration, held int) (left int, limitedBy string) {
 	u := p.rules.Host.User(p.rules.UID, p.clock(now))
 	if u.MaxGPUs < 0 {
@@ -93,8 +94,8 @@ func (p *Pool) quotaBeyond(now time.Duration, held int) (left int, limitedBy str
 	return u.MaxGPUs - held, u.LimitedBy
 }
 
-// overdrawn returns how this user exceeds the host rules because of a grant, which the pool already
-// holds, or "".
+// overdrawn describes how a grant, which the pool already holds, makes this user exceed the host
+// rules; "" if it does not.
 func (p *Pool) overdrawn(g Grant) string {
 	left, limitedBy := p.quota(p.hostRead)
 	fresh := func(d *device) bool {
@@ -106,8 +107,8 @@ func (p *Pool) overdrawn(g Grant) string {
 	return fmt.Sprintf("you would hold %s; %s", count(p.Held()), limitedBy)
 }
 
-// most returns the maximum number of devices that the host rules ever grant to one job of this
-// user, and the rule behind it; -1 for no limit.
+// most returns the maximum number of devices that the host rules ever grant to one job of this user
+// (-1 for no limit), and the rule behind it.
 func (p *Pool) most() (n int, limitedBy string) {
 	h := p.rules.Host
 	u := h.Ever(p.rules.UID)

@@ -44,8 +44,8 @@ func near(a, b *device) Closeness {
 	return Far
 }
 
-// farthest returns the closeness of the farthest two devices in a set; "" if it is unknown for any,
-// or if there are fewer than two.
+// farthest returns the closeness of the farthest two devices in a set; "" if it is unknown for any
+// two, or if there are fewer than two devices.
 func farthest(set []*device) Closeness {
 	worst := NVLink
 	for i, a := range set {
@@ -120,8 +120,8 @@ func closest(devs []*device, must, size int, fits func(set []*device) bool) []*d
 	return s.best
 }
 
-// grow tries all ways to complete the chosen devices, whose ranks add up to sum, with devices from
-// index from on.
+// grow tries all ways to complete the chosen devices with devices at index from or later. The ranks
+// of the chosen devices add up to sum.
 func (s *search) grow(from, sum int) {
 	n := len(s.chosen)
 	if n == s.size {

@@ -27,16 +27,16 @@ func (p *Pool) Offered() []UUID {
 	return uuids(p.filter(func(d *device) bool { return d.offered && len(d.holds) == 0 }))
 }
 
-// Offer records that this run offers a device, which its attempt has released, to another run; ""
-// ends the offer.
+// Offer records that this run offers a device, which its attempt has released, to another run. An
+// empty run ends the offer.
 func (p *Pool) Offer(id UUID, run string) {
 	if d := p.device(id); d != nil {
 		d.to, d.unyielded = run, false
 	}
 }
 
-// WasTaken reports whether the run of t has claimed a device that this run offered. That run may
-// have offered the device to another run since, or back.
+// WasTaken reports whether the run of t has claimed a device that this run offered. This includes a
+// device that it has since offered to another run, or back to this one.
 func (p *Pool) WasTaken(id UUID, t Turn) bool {
 	d := p.device(id)
 	return d != nil && (d.offered || d.gatheredBy(t.Run) || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == t.Run }))
@@ -63,6 +63,6 @@ func (c *Claim) taken(claims []Claim) bool {
 	return c.To != "" && slices.ContainsFunc(claims, func(o Claim) bool { return o.UUID == c.UUID && o.Run == c.To && o.Since.After(c.Since) })
 }
 
-// counts reports whether a claim counts as held by its user. Offers, gathering claims and
-// background claims do not.
+// counts reports whether a claim counts as held by its user. Offers and background claims do not.
+// (Gathering claims are kept separately.)
 func (c *Claim) counts() bool { return c.To == "" && !c.Background }

@@ -11,7 +11,7 @@ type Rules struct {
 	Host    *HostRules    // nil for none
 	IDs     []string      // managed devices: indices, UUIDs or unique UUID prefixes; empty for all
 	Reserve int           // how many of the highest managed indices stay free for others
-	MinGPUs int           // -1 if not given; with neither MinGPUs nor MaxGPUs, Reserve fixes indices
+	MinGPUs int           // -1 if not given; if MaxGPUs is not given either, Reserve applies to fixed indices
 	MaxGPUs int           // -1 if not given
 	Others  Others        // the rule for devices with processes of other users
 	Pick    Pick          // how to choose among devices that fit
@@ -178,7 +178,7 @@ func (p *Pool) MayHaveNewcomers(now time.Duration, ids []UUID) []UUID {
 	return uuids(slices.DeleteFunc(p.byUUID(ids), func(d *device) bool { return len(d.holds) > 0 || now-d.told <= FreshFor }))
 }
 
-// Hold reserves a grant for an attempt, a name that must be unique among holds.
+// Hold reserves a grant under an attempt's name, which must be unique among holds.
 func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
 	for _, d := range p.byUUID(g.UUIDs) {
@@ -209,10 +209,10 @@ func (p *Pool) Rename(from, to string) {
 }
 
 // Release ends the holds of an attempt and returns their devices. Devices that no other attempt of
-// this run holds count as just returned for up to 30 s, or until a new grant or a reading that
-// shows another process there. A released device admits nothing until its free memory is read
-// again. Until the devices are yielded or held again, this run still claims them. Another run that
-// claims them in that time will withdraw, so its claims do not count.
+// this run holds count as just returned until they are granted again, a reading shows another
+// process there, or 30 s have passed. A released device admits nothing until its free memory is
+// read again. Until the devices are yielded or held again, this run still claims them. Another run
+// that claims them in that time will withdraw, so its claims do not count.
 func (p *Pool) Release(now time.Duration, attempt string) []UUID {
 	return p.drop(attempt, func(d *device) { d.release(now, attempt) })
 }
@@ -241,8 +241,8 @@ func (p *Pool) Yield(ids []UUID) {
 
 // Conflict records the claims of other runs, as read after this run published a claim for g, which
 // the pool holds. It describes the claim that conflicts with g, or the host rule that g breaks
-// together with this user's other runs, or returns "". If claims is nil, they were not read, and none
-// conflicts.
+// together with this user's other runs; "" if there is no conflict. If claims is nil, they were not
+// read, and none conflicts.
 func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 	if claims == nil {
 		return ""

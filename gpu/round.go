@@ -15,7 +15,7 @@ type round struct {
 	now    time.Duration
 	wishes []*Wish
 	loads  map[int]*load // by user
-	wants  map[*Wish]int // number of devices that it still needs
+	wants  map[*Wish]int // number of devices that its run still needs
 	dealt  []*Wish       // by device: the wish it was dealt to
 	with   []UUID        // devices released by attempts of this run that are not dealt yet
 	own    query         // for the last request of this run that was examined
@@ -54,8 +54,8 @@ func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	return r
 }
 
-// makeRoom lets the wish of another run of this user have the devices that this run has left, if the
-// user's limit does not allow it more.
+// makeRoom updates the room of another run of this user. If the user's limit is what restricts that
+// run, it may use any devices that this run has released.
 func (t *Turns) makeRoom(now time.Duration, w *Wish) {
 	u := t.pool.rules.Host.User(t.pool.rules.UID, t.pool.clock(now))
 	if w.UID != t.pool.rules.UID || u.MaxGPUs < 0 {
@@ -203,7 +203,7 @@ func (r *round) by(load func(uid int) float64) []*Wish {
 			if o.UID != w.UID {
 				continue
 			}
-			if used = max(used, o.Used); o.Since.Before(s.userSince) { // each run reports it as of a different time
+			if used = max(used, o.Used); o.Since.Before(s.userSince) { // runs report the use as of different times
 				s.userSince = o.Since
 			}
 		}
@@ -293,7 +293,7 @@ func (r *round) deal() {
 // first returns the first free devices that serve a wish.
 func (r *round) first(w *Wish) []*device {
 	for i, d := range r.p.devs {
-		// Devices that a job of this run has just released are dealt already.
+		// Next deals the devices that a job of this run has just released.
 		if r.dealt[i] == nil && !d.unyielded {
 			if set := r.serves(w, d); set != nil {
 				return set

@@ -47,7 +47,7 @@ type Turns struct {
 	terms  []*gatherTerm // when other users gather
 }
 
-// A skip excludes a user who ignored an offer for a while.
+// A skip temporarily excludes a user who ignored an offer.
 type skip struct {
 	uid   int
 	until time.Duration
@@ -104,8 +104,8 @@ func (t *Turns) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 	return Turn{}, false
 }
 
-// Theirs returns the free devices on which it is now other runs' turn, and when that changes
-// through time alone (0 for never).
+// Theirs returns the free devices on which it is now other runs' turn, and when the mere passage of
+// time changes that (0 for never).
 func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 	if !t.HasRivals() {
 		t.left = nil
@@ -192,7 +192,7 @@ func (t *Turns) isSkipped(now time.Duration, uid int) bool {
 }
 
 // endSkips stops skipping users who have taken a device since. Hand-overs between their own jobs do
-// not count, because then one run could excuse another that never takes an offer.
+// not count, because one run could then excuse another that never takes an offer.
 func (t *Turns) endSkips() {
 	t.skipped = slices.DeleteFunc(t.skipped, func(o *skip) bool { return t.tookDevice(o.uid, &o.had) })
 	t.missed = slices.DeleteFunc(t.missed, func(run string) bool {
@@ -241,7 +241,7 @@ func (t *Turns) Wants(now time.Duration, turn Turn) int {
 }
 
 // Renewed reports whether the run of a turn has stopped waiting and holds nothing, while another
-// run of its user waits. A new wish does not count as accepting the offer.
+// run of its user waits. That other run's wish does not count as accepting the offer.
 func (t *Turns) Renewed(turn Turn) bool {
 	waits := func(run bool) bool { // the run itself, or another one of its user
 		return slices.ContainsFunc(t.others, func(w Wish) bool { return w.UID == turn.UID && (w.Run == turn.Run) == run })

@@ -22,8 +22,8 @@ type Use struct {
 	Seconds float64 `json:"gpu_seconds"`
 }
 
-// Spent is the use of devices since a run began, as seen by this run. Other runs that existed in
-// that time may have recorded the same use, except for Own.
+// Spent is the use of devices since a run began, as seen by this run. Other runs that were active
+// in that time may have recorded the same use, except for Own.
 type Spent struct {
 	Passed time.Duration
 	Own    float64 // this run's GPU seconds
@@ -72,8 +72,8 @@ type Peak struct {
 	Total Bytes `json:"total_bytes"` // of the GPU; 0 if unknown
 }
 
-// idleGap is the maximum gap between two samples of a device that counts as idle in between. A run
-// whose jobs are all running reads its devices every ten minutes.
+// idleGap is the longest gap between two idle samples throughout which a device still counts as
+// idle. A run whose jobs are all running reads its devices every ten minutes.
 const idleGap = 15 * time.Minute
 
 // halved returns how many of these GPU seconds still count after passed.
@@ -84,8 +84,8 @@ func halved(seconds float64, passed time.Duration) float64 {
 // Later returns a user's use as it counts after passed.
 func (u Use) Later(passed time.Duration) Use { return Use{u.UID, halved(u.Seconds, passed)} }
 
-// AdvanceTo adds the time until now to the use of devices, assuming that their holders have not
-// changed since.
+// AdvanceTo adds the time since the last call to the use of devices, assuming that their holders
+// have not changed in that time.
 func (p *Pool) AdvanceTo(now time.Duration) {
 	u := &p.usage
 	elapsed := now - u.at
@@ -118,9 +118,9 @@ func (p *Pool) AdvanceTo(now time.Duration) {
 	}
 }
 
-// ownPart returns this run's share of a device. Like other runs, it counts the whole device between
-// two of its attempts. If runs counted less for themselves than others count for them, their turns
-// would grow longer and longer.
+// ownPart returns this run's share of a device. Between two of this run's attempts, the whole
+// device counts, because other runs count all of it, too. If a run counted less for itself than
+// others count for it, its turns would grow longer and longer.
 func (d *device) ownPart(background bool) (part float64) {
 	switch {
 	case background:

@@ -37,15 +37,15 @@ type WishRequest struct {
 	Share         bool   `json:"share,omitempty"`
 	Others        Others `json:"others"`
 	Room          int    `json:"room"`           // how many more devices the run may hold
-	Most          int    `json:"most,omitempty"` // Room if this user's other runs held no devices, if that is more
+	Most          int    `json:"most,omitempty"` // Room as if this user's other runs held no devices; 0 if that is no more
 	UUIDs         []UUID `json:"uuids"`          // devices that could ever be suitable
 	HostResources        // needed besides devices; Min is 0 for jobs without devices
 
 	req *Request // the request of this run's jobs
 }
 
-// WishRequest returns the request for a wish of jobs of this run that all need req. The jobs could
-// use any device except those in except.
+// WishRequest returns the part of this run's wish for a number of jobs that all need req. It leaves
+// out the devices in except.
 func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UUID) WishRequest {
 	a := WishRequest{
 		Jobs: jobs, Min: max(1, req.Min), Memory: req.Memory, MaxUtil: req.MaxUtil, Share: req.Share, Others: p.rules.Others,
@@ -69,10 +69,10 @@ func (p *Pool) Size() int { return len(p.devs) }
 // Room returns how many more devices this run may hold by its own limits and the host's.
 func (p *Pool) Room(now time.Duration) int { return p.room(now, p.Held()+p.passedOn()) }
 
-// MostRoom is like Room, if this user's other runs held no devices.
+// MostRoom is like Room, but assumes that this user's other runs hold no devices.
 func (p *Pool) MostRoom(now time.Duration) int { return p.room(now, p.held()) }
 
-// room is like Room, if this user's runs hold that many devices.
+// room is like Room, but assumes that this user's runs hold the given number of devices.
 func (p *Pool) room(now time.Duration, held int) int {
 	room := len(p.devs)
 	if p.limited() {
@@ -133,7 +133,7 @@ type Place struct {
 	Wish
 	Holds    float64   // number of devices that its user holds
 	Verdicts []Verdict // verdicts for its first request on suitable devices, as seen by this run
-	Start    time.Time // when one of its requests can start, judging by when claims end; zero if unknown
+	Start    time.Time // when the first of its requests can start, judging by when claims end; zero if unknown
 }
 
 // Queue returns the waiting runs in the order of the line, including this one, which must hold
@@ -180,7 +180,7 @@ func (t *Turns) as(now time.Duration, w *Wish, a *WishRequest) []Verdict {
 		func(v Verdict) bool { return !slices.Contains(a.UUIDs, v.UUID) })
 }
 
-// expect returns the devices on which a request can start first, and when; nil if unknown. A
+// expect returns the devices on which a request can start earliest, and when; nil if unknown. A
 // claimed device becomes free when its last claim ends, unless that claim is overdue.
 func (t *Turns) expect(now time.Duration, a *WishRequest, verdicts []Verdict, taken []bool) (set []*device, at time.Time) {
 	ends := make([]time.Time, len(t.pool.devs))

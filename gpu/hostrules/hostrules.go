@@ -109,7 +109,7 @@ func (r *Reader) reread() (warnings []string) {
 	return warnings
 }
 
-// open returns the content and path of the file that applies; "" if there is none.
+// open returns the path and content of the file that applies. The path is "" if there is none.
 func (r *Reader) open() (path string, data []byte, err error) {
 	data, err = trusted(r.place)
 	if !errors.Is(err, os.ErrNotExist) {

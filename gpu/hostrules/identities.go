@@ -15,7 +15,7 @@ import (
 	"gpurun/state/host"
 )
 
-// identities resolve which users the entries of a file apply to.
+// identities determine which users the entries of a file apply to.
 type identities struct {
 	groups map[int][]string  // gids by uid
 	gids   map[string]string // by group name; "" if the group was not found
@@ -91,7 +91,7 @@ func (i *identities) gid(group string) string {
 }
 
 // groupsOf returns the numbers of a user's groups. For this user, they include the groups of the
-// process, which come from the login even if gpurun cannot query a directory service.
+// process, which were set at login and are known even if gpurun cannot query a directory service.
 func (i *identities) groupsOf(uid int) ([]string, error) {
 	if gids, known := i.groups[uid]; known {
 		return gids, nil
@@ -115,7 +115,7 @@ func (i *identities) groupsOf(uid int) ([]string, error) {
 	return gids, err
 }
 
-// A directory service that does not respond within askLimit is not queried for askPause.
+// A directory service that does not respond within askLimit is not queried again for askPause.
 const (
 	askLimit = 2 * time.Second
 	askPause = time.Minute

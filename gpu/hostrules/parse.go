@@ -20,7 +20,7 @@ type key[T any] struct {
 	read func(p *parser, to *T, n *yaml.Node)
 }
 
-// keys are the keys of the file, in the order of docs/reference/host.md.
+// keys are the keys of the file; docs/reference/host.md describes them.
 var keys = []key[gpu.HostRules]{
 	{"devices", func(p *parser, h *gpu.HostRules, n *yaml.Node) { h.Devices = p.devices(n) }},
 	value("reserve", func(h *gpu.HostRules) *int { return &h.Reserve }, natural),
@@ -105,7 +105,7 @@ func names[T any](known []key[T]) (list []string) {
 	return list
 }
 
-// value returns a key with a single word or number as its value.
+// value returns a key whose value is a scalar.
 func value[T, V any](name string, at func(*T) *V, parse func(string) (V, error)) key[T] {
 	return key[T]{name, func(p *parser, to *T, n *yaml.Node) { set(p, name, n, at(to), parse) }}
 }

@@ -30,12 +30,12 @@ const (
 	prefix = "gpurun-"
 )
 
-// These limit other users' files. Normal use reaches none of them.
+// These limit other users' files. Normal use reaches none of these limits.
 const (
 	maxSize    = 64 << 10 // bytes of a claim
 	maxNames   = 4096     // in one user's folders
 	maxHalf    = 64       // files in one folder that are still being written
-	maxOwned   = 8        // folders of one user; one is enough unless others take its name
+	maxOwned   = 8        // folders of one user; one is enough unless another user takes its name
 	maxFolders = 4096
 	maxDevices = 256 // in one claim
 	maxMemory  = gpu.Bytes(math.MaxInt64 >> 16)
@@ -47,8 +47,9 @@ const (
 func Root() string { return cmp.Or(os.Getenv(RootVariable), "/var/tmp") }
 
 // Roots returns the folders where this user's claims can be, in order of preference: Root; folders
-// that all runs of this user find, so that at least these see each other (the runtime folder, then
-// the home); and the run's own folder, state. It leaves out empty ones.
+// in the runtime folder and in the home, which all runs of this user find, so that at least these
+// runs see each other; and a folder in the run's own folder, state, if it is not "". It leaves out
+// a runtime folder or home that this user does not own.
 func Roots(state string) []string {
 	roots := []string{Root()}
 	add := func(dir string, sub ...string) {
@@ -97,7 +98,7 @@ type content struct {
 type contentDevice struct {
 	UUID   gpu.UUID  `json:"uuid"`
 	Memory gpu.Bytes `json:"memory_bytes"`
-	To     string    `json:"to,omitempty"` // the attempt has ended, and this run may use the device
+	To     string    `json:"to,omitempty"` // ID of the run that may use the device now that the attempt has ended
 }
 
 // A Subject is the attempt that a claim is for.
@@ -107,7 +108,8 @@ type Subject struct {
 	Run        string // ID of the run
 }
 
-// newContent returns the content of a claim by this process that begins now.
+// newContent returns the content of a claim by this process. The claim begins now unless the grant
+// has a time.
 func newContent(s Subject) *content {
 	c := &content{
 		Version: version, identity: self(), User: login(host.CurrentUID()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,

@@ -15,13 +15,13 @@ import (
 //
 //   - If this process lacks a resource (descriptors, memory, a readable disk), there is doubt until
 //     the resource is available again.
-//   - If another user's folder cannot be read completely (it hangs, it is overfull), there is doubt
-//     the first time. After that, while a process of that user holds a lock there, all devices
+//   - If another user's folder cannot be read completely (it hangs, or is overfull), there is doubt
+//     only the first time. After that, while a process of that user holds a lock there, all devices
 //     count as claimed by that user. Otherwise, the claims seen last count if their processes are
 //     alive. So a cheater gains no more than by claiming openly.
 //   - Files that no process holds a lock on never cause doubt.
 
-// doubtInterval is how long after causing doubt a folder may cause it again.
+// doubtInterval is how long a folder that has caused doubt cannot cause it again.
 const doubtInterval = time.Hour
 
 // A doubt is a Reader's record of a folder.
@@ -62,7 +62,7 @@ func (r *Reader) anyLate() bool {
 	return false
 }
 
-// judge adds the result of reading f, in, to s, and records whether it leaves doubt.
+// judge adds in, the result of reading f, to s, and records whether it leaves doubt.
 func (r *Reader) judge(f folder, s, in *view) {
 	s.warnings = append(s.warnings, in.warnings...)
 	if in.short && !in.ours {

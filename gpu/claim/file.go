@@ -76,7 +76,7 @@ func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
 }
 
 // lockNew locks a file that was just created. Another process of this user may be reading it, or
-// may have removed it as a claim of a dead holder.
+// may have removed it, taking it for the claim of a dead holder.
 func lockNew(fd int) error {
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
@@ -113,8 +113,8 @@ func fileName(id string, n int) string {
 }
 
 // rewrite changes a file in place, because with a rename a reader might find neither file. A reader
-// that sees a partial write reads again. If the write fails, the file is unchanged, which at worst
-// holds a hand-over's devices too long.
+// that sees a partial write reads again. If the write fails, the file is unchanged; at worst, the
+// devices of a hand-over then stay claimed too long.
 func (k *held) rewrite(content any) error {
 	body, err := encode(content, k.size)
 	if err == nil {
@@ -188,7 +188,7 @@ func lockReplacement(path string) (*os.File, error) {
 	return nil, errors.New("locked by another run")
 }
 
-// linked reports whether an open file is still where it was created.
+// linked reports whether path still refers to an open file.
 func linked(f *os.File, path string) bool {
 	var st, at unix.Stat_t
 	return unix.Fstat(int(f.Fd()), &st) == nil && unix.Lstat(path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev

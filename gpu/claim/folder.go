@@ -45,8 +45,8 @@ func ownFolder(root string, private bool) (*os.File, error) {
 	return d, nil
 }
 
-// inFirst calls do with this user's folder below the first root in which it succeeds, preferably
-// the shared one. It returns the errors of earlier roots, and an error if all fail.
+// inFirst calls do with this user's folder below each root, the shared one first, until do
+// succeeds. It returns the errors of earlier roots and, if all fail, the last error.
 func inFirst(roots []string, do func(dir *os.File) error) (refused []error, err error) {
 	err = errors.New("no folder available for claims")
 	for i, root := range roots {
@@ -66,7 +66,7 @@ func inFirst(roots []string, do func(dir *os.File) error) (refused []error, err 
 // otherFolder opens a folder of this user whose name has a suffix, or creates one with a random
 // suffix, so that no other user can have taken its name. If it fails, it returns the error taken.
 func otherFolder(root string, taken error) (*os.File, error) {
-	names, err := os.ReadDir(root) // all entries: after an incomplete reading, each run would create another folder
+	names, err := os.ReadDir(root) // all entries, because a run that missed the folder would create another one
 	if err != nil {
 		return nil, taken
 	}

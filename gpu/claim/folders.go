@@ -45,8 +45,7 @@ var (
 	turns    sync.Mutex // one root at a time, so that the next reader finds it listed
 )
 
-// timestampResolution is the minimum time between two changes that are sure to have different
-// timestamps.
+// Changes at least timestampResolution apart are sure to have different timestamps.
 const timestampResolution = time.Second
 
 // listingOf returns the listing of an open folder, and whether it is still valid; if not, the
@@ -67,7 +66,8 @@ func listingOf(d *os.File) (l folderListing, holds bool) {
 
 // folders returns the users' folders below a root. A folder counts only if it belongs to the uid in
 // its name, so no user can flood the list. If listing the root takes too long, it looks up known
-// folders and, by name, that of every user with a process, because no other user can hold a claim.
+// folders and the folder of every user with a process by name. Users without a process cannot hold
+// a claim.
 func (s *view) folders(ctx context.Context, root string) []folder {
 	at := folder{path: root}
 	at.dev, _ = device(root)
@@ -104,8 +104,8 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 		}
 		return err
 	}
-	// A root with too many names to list in half the time is no reason to wait: the folders that are
-	// known, and those of users with a process, are looked up by name.
+	// If a root has too many names to list in half the time, known folders and those of users with a
+	// process are looked up by name instead.
 	half, cancel := context.WithTimeout(ctx, ReadLimit/2) // the rest of the time is for reading them
 	defer cancel()
 	for err == nil && len(own) < maxFolders && half.Err() == nil {

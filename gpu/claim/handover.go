@@ -13,8 +13,8 @@ import (
 // notices and withdraws. The next claim waits for the withdrawal and does not withdraw itself. A
 // run that does not withdraw has not seen the claim, and the usual rules apply.
 
-// settleFor is how long to wait for others to withdraw: their processes may be starved, or their
-// disks slow. Other claims of this holder do not wait.
+// settleFor is how long to wait for other runs to withdraw, because their processes may be starved
+// or their disks slow. Meanwhile, this holder can publish other claims.
 const (
 	settleFor   = 2 * time.Second
 	settlePause = 50 * time.Millisecond // maximum pause between two readings
@@ -79,7 +79,8 @@ func (h *Holder) Give(uniID string, ids []gpu.UUID) (left bool) {
 	return true
 }
 
-// handedOver returns this holder's claims that a grant's devices come from.
+// handedOver returns, for a grant's devices that are being handed over, this holder's claims on
+// them.
 func (h *Holder) handedOver(g gpu.Grant) map[gpu.UUID]*held {
 	from := map[gpu.UUID]*held{}
 	h.mu.Lock()

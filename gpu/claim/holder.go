@@ -13,8 +13,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A Holder creates claims and holds them until Release or the end of this process, or until it is
-// garbage collected. It is safe for concurrent use.
+// A Holder creates claims and holds them until they are released, this process ends, or the Holder
+// is garbage collected. It is safe for concurrent use.
 type Holder struct {
 	*Reader
 	published func() // hook for tests, called with the lock held; nil otherwise
@@ -146,7 +146,8 @@ func (h *Holder) Close() {
 	h.held = map[string]*held{}
 }
 
-// touchEvery is how often claims are touched, because systems clean up /var/tmp by age.
+// touchEvery is how often claims are touched, so that systems do not delete them when cleaning up
+// /var/tmp by age.
 const touchEvery = time.Hour
 
 // Keep maintains the claims. It republishes claims whose files were removed, marks claims that are

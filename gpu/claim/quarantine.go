@@ -13,7 +13,7 @@ import (
 )
 
 // A quarantine is published as <uuid>.sick in its user's folder. No process holds it: it is in
-// force until its end or the next boot. Its file stays until the next boot, because it counts how
+// force until its end or the next boot. Its file stays until the next boot, because it records how
 // often the device was quarantined.
 const (
 	quarantineSuffix = ".sick"

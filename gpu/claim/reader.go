@@ -112,7 +112,7 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	slices.SortFunc(s.usages, func(a, b Usage) int { return cmp.Or(a.UID-b.UID, b.At.Compare(a.At)) })
 	s.usages = slices.CompactFunc(s.usages, func(a, b Usage) bool { return a.UID == b.UID })
 	r.mu.Lock()
-	if !began.Before(r.last.began) { // else a later reading finished earlier
+	if !began.Before(r.last.began) { // otherwise, a later reading finished first
 		r.last = reading{began, time.Since(began), s.quarantines, wishes(s.wishes), s.usages}
 	}
 	r.mu.Unlock()

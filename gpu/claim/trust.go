@@ -38,7 +38,7 @@ func openFolder(f folder) (*os.File, error) {
 	return d, nil
 }
 
-// owns reports whether the owner of a file, as this process sees it, is a user of the host. If a
+// owns reports whether the owner of a file, as this process sees it, is the host's user uid. If a
 // container hides the owner, the owner cannot be this user, and any other user is accepted.
 func owns(seen uint32, uid int) bool {
 	if of := host.HostUID(int(seen)); of >= 0 {

@@ -15,7 +15,7 @@ import (
 	"gpurun/state/host"
 )
 
-// Past use of GPUs is recorded as SET.usage in each user's folder, and so outlives runs. A user's
+// Past use of GPUs is recorded in SET.usage in each user's folder, so it outlives runs. A user's
 // file records what their own runs held, as each run reports it, and what those runs saw other
 // users hold. Where files differ, the scheduler uses the larger value.
 const (
@@ -52,7 +52,8 @@ type UserUsage struct {
 	Days    []float64 `json:"gpu_seconds_by_day"` // UTC, the day of the last change first
 }
 
-// parseUsage parses a file that is supposed to be from user uid, as of now.
+// parseUsage parses a record from an untrusted writer, who must be user uid, and advances it to
+// now.
 func parseUsage(b []byte, uid int, set string, now time.Time) (*Usage, error) {
 	var u Usage
 	if err := json.Unmarshal(b, &u); err != nil {
@@ -80,7 +81,7 @@ func parseUsage(b []byte, uid int, set string, now time.Time) (*Usage, error) {
 	return &u, nil
 }
 
-// advance brings a record up to now. Setting the clock back has no effect.
+// advance brings a record up to now. If the clock was set back, the recorded use does not change.
 func (u *Usage) advance(now time.Time) {
 	if !now.After(u.At) {
 		u.At = now

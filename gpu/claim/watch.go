@@ -29,9 +29,9 @@ const (
 	inRoot   = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 )
 
-// These are the intervals for reporting changes that are not urgent: wishes soon, because a run
-// that releases a device chooses who gets it; free devices only as often as a reading of all claims
-// is affordable.
+// Changes that are not urgent are reported at these intervals. Wishes are reported sooner, because
+// a run that releases a device chooses who gets it. Claims are reported only as often as a reading
+// of all claims is affordable.
 const (
 	wishEvery  = 100 * time.Millisecond
 	claimEvery = time.Second
@@ -43,7 +43,7 @@ const maxWatched = 1024
 // These limit how much work one user can cause for all other users.
 const (
 	mostEvents = 1000 // in a user's folder per second; beyond that, the folder is ignored for the rest of the second
-	mostLooks  = 200  // readings of changed files
+	mostLooks  = 200  // readings of changed files in it per second
 	mostOwn    = 1024 // own claims to remember
 	costRatio  = 20   // a report leads to a reading of all claims, which may take a twentieth of the time,
 	urgentMost = 4    // or a quarter if it is urgent
@@ -164,7 +164,8 @@ func (t *watcher) nextSecond() {
 	}
 }
 
-// addRoot watches a root. If this fails, no other user can publish anything there either.
+// addRoot watches a root. If this fails for a reason other than the kernel's limit, no other user
+// can publish anything there either.
 func (t *watcher) addRoot(root string) {
 	wd, err := unix.InotifyAddWatch(t.fd, root, inRoot)
 	if err != nil {

@@ -63,7 +63,7 @@ func startChild(library string, lists bool) (*child, error) {
 	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "LD_BIND_NOW=") })
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = in, out, &c.stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// Files that a grandchild of the library keeps open must not block Wait.
+	// Files kept open by a process that the library started must not block Wait.
 	c.cmd.WaitDelay = time.Second
 	if err := c.cmd.Start(); err != nil {
 		_, _ = stdin.Close(), stdout.Close()
@@ -93,8 +93,8 @@ func childArgs(library string, lists bool) []string {
 	return append(args, "--library", library)
 }
 
-// ask sends q and returns its answer, skipping answers to abandoned questions. limit applies to the
-// oldest unanswered question.
+// ask sends q and returns its answer, skipping answers to abandoned questions. limit is measured
+// from the oldest unanswered question.
 func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answer, error) {
 	c.lastID++
 	q.ID = c.lastID
@@ -118,7 +118,7 @@ func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answ
 	}
 }
 
-// next returns the next answer within limit of the oldest question.
+// next returns the next answer. limit is measured from the oldest unanswered question.
 func (c *child) next(ctx context.Context, limit time.Duration) (*answer, error) {
 	by := c.pending.Add(limit)
 	defer context.AfterFunc(ctx, func() { _ = c.stdout.SetReadDeadline(time.Now()) })()
@@ -186,7 +186,7 @@ func (c *child) gone(ctx context.Context, limit time.Duration) bool {
 	return false
 }
 
-// close lets the child exit on its own, then kills it.
+// close waits up to limit for the child to exit on its own, and otherwise kills it.
 func (c *child) close(limit time.Duration) {
 	_ = c.stdin.Close()
 	if !c.gone(context.Background(), limit) {

@@ -13,8 +13,8 @@ import (
 	"gpurun/state/host"
 )
 
-// childMemory bounds the child's memory. Otherwise, a driver that always reports more processes than
-// fit in the buffer would exhaust the host's.
+// childMemory bounds the child's memory. Otherwise, a driver that always reports more processes
+// than fit in the buffer would exhaust the host's memory.
 const childMemory = 1 << 30
 
 // ChildMain runs the child process; args are the arguments after __probe. It answers questions from
@@ -58,7 +58,7 @@ func ownStdout() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "answers"), err
 }
 
-// listen passes on questions until EOF. While the driver hangs, each question replaces the previous
+// listen forwards questions until EOF. While the driver hangs, each question replaces the previous
 // one, which the parent has abandoned.
 func listen(questions chan question) int {
 	for in := json.NewDecoder(os.Stdin); ; {

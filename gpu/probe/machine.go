@@ -14,8 +14,8 @@ import (
 	"gpurun/state/host"
 )
 
-// Cores returns how many CPU cores this process may use, by its affinity and its cgroups (v1 and
-// v2).
+// Cores returns how many CPU cores this process may use, according to its affinity and its cgroups
+// (v1 and v2).
 func Cores() int {
 	n := runtime.NumCPU()
 	bound := func(quota, period string) {
@@ -35,8 +35,8 @@ func Cores() int {
 	return n
 }
 
-// Memory returns how much memory this process may use, by the machine's size and its cgroups (v1
-// and v2); 0 if unknown.
+// Memory returns how much memory this process may use, according to the machine's memory and the
+// process's cgroups (v1 and v2); 0 if unknown.
 func Memory() gpu.Bytes {
 	total := Machine().RAM
 	bound := func(n gpu.Bytes) {
@@ -53,8 +53,8 @@ func Memory() gpu.Bytes {
 	return total
 }
 
-// Machine returns the cores and memory of the host, regardless of this process's limits; 0 if
-// unknown.
+// Machine returns the cores and memory of the host, regardless of this process's limits. Each is 0
+// if unknown.
 func Machine() (all gpu.HostResources) {
 	online, _ := host.ParseCores(firstLine("/sys/devices/system/cpu/online"))
 	all.CPUs = online.Count()

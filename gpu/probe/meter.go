@@ -127,7 +127,7 @@ func parseSMI(gpus, apps string) (all []Metered) {
 	return all
 }
 
-// csvLines returns the lines with n fields.
+// csvLines returns the fields of every line that has n of them.
 func csvLines(text string, n int) (lines [][]string) {
 	for line := range strings.Lines(text) {
 		in := csv.NewReader(strings.NewReader(line))
@@ -139,7 +139,7 @@ func csvLines(text string, n int) (lines [][]string) {
 	return lines
 }
 
-// mebibytes parses a number of MiB; -1 for "[N/A]" and similar texts.
+// mebibytes parses a number of MiB. It returns -1 for "[N/A]" and similar texts.
 func mebibytes(text string) gpu.Bytes {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 40)
 	if err != nil || n < 0 {

@@ -37,7 +37,7 @@ type session struct {
 	known   map[gpu.UUID]*device
 	owners  *owners
 	events  nvml.EventSet // critical errors of all GPUs; nil if the driver reports none
-	noLists bool          // this driver's process lists overrun memory
+	noLists bool          // process lists are not read, because this driver's overrun memory or are endless
 }
 
 // A device is a session's record of a device.
@@ -53,7 +53,8 @@ type device struct {
 // versions returns all versions of a function's name; go-nvml calls the newest one.
 func versions(name string) []string { return []string{name + "_v3", name + "_v2", name} }
 
-// required lists functions. A usable driver has at least one version of each.
+// required lists the functions that a driver must have, with their versions. One version of each is
+// enough.
 var required = [][]string{
 	{"nvmlInit_v2", "nvmlInit"},
 	{"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
@@ -109,8 +110,8 @@ func (s *session) can(names ...string) bool {
 	})
 }
 
-// query calls f if the driver has a version of it. go-nvml's list functions panic if a driver
-// reports more records than requested.
+// query calls f if the driver has a function with one of these names. It recovers from panics,
+// because go-nvml's list functions panic if a driver reports more records than requested.
 func query[T any](s *session, f func() (T, nvml.Return), names ...string) (v T, ret nvml.Return) {
 	if !s.can(names...) {
 		return v, nvml.ERROR_FUNCTION_NOT_FOUND
@@ -175,7 +176,8 @@ func (s *session) list() nvml.Return {
 	return nvml.SUCCESS
 }
 
-// leaveOut records why a device is not listed. The last argument is a return code.
+// leaveOut records why a device is not listed, or is listed as silent. The last argument is a
+// return code.
 func (s *session) leaveOut(format string, args ...any) {
 	s.Partial = true
 	args[len(args)-1] = codeText(args[len(args)-1].(nvml.Return))
@@ -248,7 +250,7 @@ func (s *session) instances(parent *device) (devs []gpu.Device) {
 }
 
 // silentPrefix begins the placeholder UUID of a GPU that does not respond when devices are listed.
-// It is used until the GPU reports its own.
+// It is used until the GPU reports its own UUID.
 const silentPrefix = "GPU?"
 
 func silentUUID(index int) gpu.UUID { return gpu.UUID(silentPrefix + strconv.Itoa(index)) }

@@ -8,8 +8,9 @@ import (
 	"gpurun/gpu"
 )
 
-// health reads a device's own report of faults; nil if there is none. Consumer cards and MIG
-// instances report little. A result other than SUCCESS means that the device does not respond.
+// health reads a device's own report of faults, which is nil if there is nothing to report.
+// Consumer cards and MIG instances report little. A result other than SUCCESS means that the device
+// does not respond.
 func (s *session) health(d *device) (*gpu.Health, nvml.Return) {
 	h := &gpu.Health{Uncorrected: -1, Xid: d.xid}
 	d.xid = 0
@@ -36,7 +37,7 @@ func (s *session) health(d *device) (*gpu.Health, nvml.Return) {
 	return h, nvml.SUCCESS
 }
 
-// register asks the driver for the critical errors of all GPUs. MIG instances have no events of
+// register asks the driver to report critical errors of all GPUs. MIG instances have no events of
 // their own.
 func (s *session) register() {
 	if !s.can("nvmlEventSetCreate") || !s.can("nvmlDeviceRegisterEvents") || !s.can("nvmlEventSetWait_v2", "nvmlEventSetWait") {

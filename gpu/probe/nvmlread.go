@@ -14,8 +14,8 @@ import (
 	"gpurun/gpu"
 )
 
-// answer reads the devices in q. If all devices fail, it reports a failed driver, which may recover
-// once another child initializes it again.
+// answer reads the devices in q. If all devices fail, it reports that the driver is gone. The
+// driver may recover once another child initializes it.
 func (s *session) answer(q question) answer {
 	a := answer{ID: q.ID}
 	if q.Processes {
@@ -37,7 +37,7 @@ func (s *session) answer(q question) answer {
 	return a
 }
 
-// allFail reports whether all devices have been read and none responded in the last reading.
+// allFail reports whether all devices have been read and none responded in its last reading.
 func (s *session) allFail() bool {
 	failed := 0
 	for _, d := range s.known {
@@ -61,8 +61,8 @@ func fatal(ret nvml.Return) bool {
 	return driverGone(ret) || ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_RESET_REQUIRED
 }
 
-// find returns the record of a device, with its handle, and the identity of a silent device once it
-// responds.
+// find returns the record of a device, with its handle. found is the identity of a silent device
+// that has just responded, or nil.
 func (s *session) find(id gpu.UUID) (d *device, found *gpu.Device, ret nvml.Return) {
 	if d = s.known[id]; d == nil {
 		d = &device{Device: gpu.Device{UUID: id}}

@@ -24,8 +24,8 @@ type Query struct {
 type Prober interface {
 	// Devices returns the devices that Open found, in PCI order.
 	Devices() []gpu.Device
-	// Read takes a reading. It returns at the latest when ctx ends or at the prober's own deadline,
-	// and reports failures in Observation.Err and Reading.Err.
+	// Read takes a reading. It returns no later than when ctx ends or the prober's own deadline
+	// passes, and reports failures in Observation.Err and Reading.Err.
 	Read(ctx context.Context, q Query) gpu.Observation
 	// Version returns the source: "NVML 13.3, driver 580.65" or "simulated".
 	Version() string

@@ -46,8 +46,9 @@ type reader struct {
 // maxPause is the longest pause between two starts.
 const maxPause = 60 * time.Second
 
-// Open starts reading through NVML in a child process. The child is this program with the argument
-// __probe, and must call ChildMain. An error of type *Missing means that there is no NVML or no GPU.
+// Open starts reading through NVML in a child process. The child runs this program with the
+// argument __probe, for which main must call ChildMain. An error of type *Missing means that there
+// is no NVML or no GPU.
 func Open(ctx context.Context, o Options) (Prober, error) {
 	if o.Now == nil {
 		o.Now = host.Boottime

@@ -19,9 +19,9 @@ import (
 // second, like a driver's buffer.
 const sampleWindow = 16
 
-// A Sim is a set of simulated GPUs. Jobs placed on one allocate the memory they were granted. The
-// load of other users comes from the simulation file. Unlike other probers, a Sim is safe for
-// concurrent use.
+// A Sim is a set of simulated GPUs. A job placed on a simulated GPU takes the memory that it was
+// granted. The load of other users comes from the simulation file. Unlike other probers, a Sim is
+// safe for concurrent use.
 type Sim struct {
 	mu      sync.Mutex
 	now     func() time.Duration

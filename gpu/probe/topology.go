@@ -17,7 +17,7 @@ import (
 var sysPCI = "/sys/bus/pci/devices"
 
 // locate reads the NUMA node of a PCI device, and the node's cores. A machine with a single node
-// may not number it; then both are unknown.
+// may not number it, in which case both are unknown.
 func locate(pci nvml.PciInfo) (node, cores string) {
 	dir := filepath.Join(sysPCI, fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device))
 	read := func(name string) string {

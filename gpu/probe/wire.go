@@ -38,8 +38,8 @@ type answer struct {
 	ID       uint64        `json:"id"`
 	Hello    *hello        `json:"hello,omitempty"` // only in the first answer, which contains nothing else
 	Readings []gpu.Reading `json:"readings,omitempty"`
-	// Gone is why the whole driver is gone, or "". The child then exits, because a process that has
-	// loaded one NVML cannot load another.
+	// Gone is why the whole driver is gone, or "". If the driver is gone, the child exits, because a
+	// process that has loaded one NVML cannot load another.
 	Gone string `json:"gone,omitempty"`
 }
 

@@ -214,7 +214,7 @@ func (d *device) barring(share bool) *Claim {
 }
 
 // withoutOurs reports whether d, which attempts of this run hold, would admit the request without
-// them, as far as currently known.
+// these attempts, as far as currently known.
 func withoutOurs(q *query, d *device) bool {
 	if slices.ContainsFunc(d.claims, func(c Claim) bool { return !q.req.Share || !c.Share }) {
 		return false

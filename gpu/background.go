@@ -23,7 +23,7 @@ type preemption struct {
 	hung  []string      // attempts that did not stop in time
 }
 
-// ForegroundWaits reports whether another run waits for devices and is not in the background.
+// ForegroundWaits reports whether any other run waits for devices in the foreground.
 func (t *Turns) ForegroundWaits() bool {
 	return slices.ContainsFunc(t.others, func(w Wish) bool { return !w.Background })
 }
@@ -73,8 +73,8 @@ func (t *Turns) unstopped() []string {
 }
 
 // call returns the first foreground wish, if any, that has lasted long enough and can be satisfied
-// only by stopping background jobs; the devices it would then get; and the attempt on them that must
-// stop.
+// only by stopping background jobs; the devices it would then get; and the attempt on these devices
+// that must stop.
 func (r *round) call() (*Wish, []*device, string) {
 	for _, w := range r.order(nil) {
 		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.t.hasClaimed(w) {

@@ -65,8 +65,8 @@ func (p *Pool) Note(now time.Duration, req Request, g Grant) string {
 	return strings.Join(notes, ", ")
 }
 
-// Find picks devices for req, leaving out those in kept. It changes nothing: round-robin's turn
-// advances only when the grant is held.
+// Find picks devices for req, leaving out those in kept. It changes nothing. In particular,
+// round-robin's turn advances only when the grant is held.
 func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 	if req.Max <= 0 {
 		return Grant{}, true

@@ -18,8 +18,8 @@ type gatherTerm struct {
 	uid   int
 	began time.Duration
 	until time.Duration // gathering stops then; it may resume after a pause of the same length
-	full  time.Duration // when it became able to start; 0 if it cannot
-	short time.Duration // when too few devices became suitable; 0 if there are enough
+	full  time.Duration // since when it has been able to start; 0 if it cannot
+	short time.Duration // since when too few devices have been suitable; 0 if enough are
 	had   []UUID        // devices that the user has held since before the term
 }
 

@@ -87,7 +87,7 @@ type Reading struct {
 	Total       Bytes    // -1 if unknown
 	Free        Bytes    // NVML's free; -1 if unknown
 	Used        Bytes    // without memory reserved by the driver, if NVML reports that; -1 if unknown
-	Samples     []Sample // newest last; NVML's own buffer, or the current value; empty if unknown (MIG)
+	Samples     []Sample // newest last: NVML's own buffer, then the current value; empty if unknown (MIG)
 	ComputeMode ComputeMode
 	Health      *Health `json:",omitempty"` // nil if unknown or not read
 	Listed      bool    // Processes were read; false for a quick reading of memory only

@@ -172,7 +172,7 @@ func (p *Pool) gap() time.Duration {
 // FreshFor is how long the process list of a reading counts as up to date.
 const FreshFor = 100 * time.Millisecond
 
-// MayHaveNewcomers returns the devices that may have new processes since their latest reading,
+// MayHaveNewcomers returns the devices that may have gained processes since their latest reading,
 // except those held by attempts of this run.
 func (p *Pool) MayHaveNewcomers(now time.Duration, ids []UUID) []UUID {
 	return uuids(slices.DeleteFunc(p.byUUID(ids), func(d *device) bool { return len(d.holds) > 0 || now-d.told <= FreshFor }))
@@ -265,7 +265,8 @@ func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 
 // StillInUse reports whether, after a release, jobs of this or another run are still on one of the
 // devices. A quick reading does not show how much memory those jobs have allocated, so all of their
-// grants count as promised until the next full reading. A hand-over there needs the process list.
+// grants count as promised until the next full reading. A hand-over of such a device needs the
+// process list.
 func (p *Pool) StillInUse(ids []UUID) bool {
 	return slices.ContainsFunc(p.byUUID(ids), func(d *device) bool { return len(d.holds)+len(d.claims) > 0 })
 }

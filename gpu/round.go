@@ -17,7 +17,7 @@ type round struct {
 	loads  map[int]*load // by user
 	wants  map[*Wish]int // number of devices that its run still needs
 	dealt  []*Wish       // by device: the wish it was dealt to
-	with   []UUID        // devices released by attempts of this run that are not dealt yet
+	with   []UUID        // devices that attempts of this run have released and that are not dealt yet
 	own    query         // for the last request of this run that was examined
 }
 

@@ -38,7 +38,7 @@ func (Began) on(c *Core) {
 	}
 }
 
-// assign makes an adopted attempt one of a job.
+// assign makes an adopted attempt an attempt of the given job.
 func (c *Core) assign(a *attempt, id int32) {
 	spec, j := c.spec(id), &c.jobs[id]
 	a.job = id
@@ -51,8 +51,8 @@ func (c *Core) assign(a *attempt, id int32) {
 	j.failures = max(j.failures, a.n-1-a.free)
 }
 
-// follow makes the job that now has the attempt's name wait for it, if that is another job: the
-// attempt's own job was renamed, or has another command.
+// follow makes the job that now has the attempt's name wait for the attempt, if that is another job:
+// the attempt's own job was renamed, or its command was changed.
 func (a *attempt) follow(jobs map[place]int32) {
 	if a.follows = jobs[a.byName()]; a.follows == a.job {
 		a.follows = -1
@@ -167,7 +167,7 @@ type Rereading struct{ On bool }
 func (ev Rereading) on(c *Core) { c.rereading = ev.On }
 
 // Reloaded brings the batch from the reloaded files. The jobs of the run keep their IDs and states;
-// see jobspec.Batch.Continue. New jobs join and removed jobs leave. Running jobs continue, and
+// see jobspec.Batch.Continue. New jobs join and removed jobs leave. Removed jobs that are running
 // leave once they have ended.
 type Reloaded struct {
 	Batch    *jobspec.Batch
@@ -178,8 +178,8 @@ type Reloaded struct {
 	Rules    gpu.Rules
 }
 
-// Rejudged are the phases of jobs that a reload judges again, by new evidence. The jobs have no end
-// in this run, or have left it.
+// Rejudged holds the phases in which a reload judges a job again, by new evidence. Such a job has not
+// ended in this run, or has left it.
 var Rejudged = []state.Phase{"", state.UpToDate, state.NotNeeded, state.Blocked, state.Pruned}
 
 func (ev Reloaded) on(c *Core) {
@@ -251,8 +251,8 @@ func (c *Core) updateMembership() (again []bool, paused map[place]bool) {
 	return again, paused
 }
 
-// pauseAgain pauses the jobs of the reloaded files with these names. A job that now does something
-// else is a new one, but its user has paused it by its name.
+// pauseAgain pauses the jobs of the reloaded files with these names. A job whose command has changed
+// is a new job, but the user paused it by name.
 func (c *Core) pauseAgain(names map[place]bool) {
 	for id, j := range c.each {
 		if len(names) > 0 && !j.gone && !j.paused && j.phase == pending && names[c.nameOf(id)] {
@@ -306,8 +306,8 @@ func (c *Core) judgeAgain(again []bool) {
 	}
 }
 
-// rerunAfterNeeds makes jobs that succeeded in this run wait for their start again if their needs have
-// changed, or run again: a table of all results, for example, after jobs were added.
+// rerunAfterNeeds makes jobs that succeeded in this run run again if their needs have changed or will
+// run again. For example, adding jobs reruns the job that tabulates all results.
 func (c *Core) rerunAfterNeeds() {
 	f := verdictPass{c: c}
 	for _, id := range c.graph.order {
@@ -336,7 +336,7 @@ func (ev TakeOverRequested) on(c *Core) {
 	c.recount()
 }
 
-// applyEnds records successes of jobs that do not run, and unblocks the jobs that need them. It
+// applyEnds records successes of jobs that are not running, and unblocks the jobs that need them. It
 // returns the jobs of the run that have ended as a result.
 func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 	ended = make([]bool, len(c.jobs))
@@ -354,8 +354,8 @@ func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 	return ended
 }
 
-// matchAttempts finds the jobs of live attempts, and the jobs that must wait for them: those with
-// the name that an attempt was started under, which names its log, but a different command.
+// matchAttempts finds the jobs of live attempts, and the jobs that must wait for them. A job must wait
+// if an attempt was started under its name, which also names the log, but with a different command.
 func (c *Core) matchAttempts() {
 	jobs := c.jobsOf(c.live.all)
 	for _, a := range c.live.all {

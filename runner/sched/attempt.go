@@ -222,7 +222,7 @@ func (c *Core) count(a *attempt, by int) {
 	}
 }
 
-// unblockAfter unblocks jobs that waited for an attempt, after the attempt's own job has moved on.
+// unblockAfter unblocks jobs that waited for an attempt. The attempt's own job must have moved on.
 func (c *Core) unblockAfter(a *attempt) {
 	if a.follows >= 0 {
 		c.consider(a.follows)
@@ -240,7 +240,7 @@ func (ev Prepared) on(c *Core) {
 		return
 	}
 	j := &c.jobs[a.job]
-	// Its user may have paused it since its grant, or its reloaded file may make it wait.
+	// Since the grant, the user may have paused the job, or a reloaded file may make it wait.
 	unwanted := a.stop != "" || c.sealed() || c.isHeld(a.job) || c.paused || j.paused || j.gone || j.unmet > 0
 	rival := !unwanted && c.onPool(a) && (c.pool.Conflict(c.now.Boot, a.grant, ev.Claims) != "" || c.overcommits(a))
 	if unwanted || rival {
@@ -284,8 +284,8 @@ func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 	return f
 }
 
-// abandon returns a grant that led to no start. The reason the attempt was stopped
-// decides what happens to its job.
+// abandon gives back a grant that led to no start. If the attempt was cancelled, so is its
+// job; otherwise, the job waits again.
 func (c *Core) abandon(a *attempt, outrun bool) {
 	c.giveBack(a, false, outrun)
 	if a.stop == state.WhyCancelled {
@@ -296,7 +296,7 @@ func (c *Core) abandon(a *attempt, outrun bool) {
 	c.unblockAfter(a)
 }
 
-// putBack makes a job that did not start wait for its start again, unless its file no longer has it.
+// putBack makes a job that did not start wait again, or removes it if its file no longer has it.
 func (c *Core) putBack(id int32) {
 	c.set(id, pending)
 	if c.jobs[id].gone {
@@ -306,7 +306,7 @@ func (c *Core) putBack(id int32) {
 	}
 }
 
-// on handles a failed Prepare. A lost race is not a failure.
+// on handles a failed Prepare. A lost race is not a failure of the job.
 func (ev PrepareFailed) on(c *Core) {
 	a := c.live.preparing(ev.Job)
 	switch {

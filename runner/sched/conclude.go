@@ -7,9 +7,9 @@ import (
 )
 
 // A run concludes by starting the jobs with `when: always` or `failure` whose needs have not all
-// ended. They start once no other job can, because groups are held, fail_fast is set or the run
-// gave up waiting. Jobs that cannot start are then held. The run does not conclude after a user's
-// stop, or if jobs remain because the surrounding cluster job ends: the next run starts them.
+// ended. They start once no other job can start, because groups are held, fail_fast is set or the
+// run gave up waiting. The jobs that cannot start are then held. A run does not conclude after a
+// user's stop, or if it leaves jobs to the next run because the surrounding cluster job ends.
 
 // anyway reports whether a job may run without the success of its needs.
 func (c *Core) anyway(id int32) bool {
@@ -20,8 +20,8 @@ func (c *Core) anyway(id int32) bool {
 // sealed reports whether no more jobs start.
 func (e *ending) sealed() bool { return e.draining != "" && !(e.failedFast && e.concluding) }
 
-// conclude allows the concluding jobs to start once no other job can. It reports whether one may
-// start.
+// conclude allows the concluding jobs to start once no other job can. It reports whether
+// anything has changed.
 func (c *Core) conclude() (moved bool) {
 	open := c.counts[ready]+c.counts[waiting] > 0
 	switch {
@@ -63,7 +63,8 @@ func (c *Core) conclude() (moved bool) {
 	return moved
 }
 
-// isStuck reports whether a waiting job can no longer start. conclude must have checked its needs.
+// isStuck reports whether a waiting job can no longer start. conclude must already have held those
+// of its needs that are stuck.
 func (c *Core) isStuck(id int32) bool {
 	p := c.jobs[id].phase
 	switch {

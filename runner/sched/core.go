@@ -15,7 +15,7 @@ type Options struct {
 	Selected  []bool        // by job: --only, --skip, --tag; nil for all
 	Forced    []bool        // by job: --force; nil for none
 	Watch     bool          // more jobs may come: do not finish when all jobs have ended
-	NoPrune   bool          // jobs with prune run to their ends
+	NoPrune   bool          // jobs with prune run to completion
 	NoWait    bool          // finish as soon as nothing can start immediately
 	CPUs      int           // cores for this run; 0 means no limit
 	Memory    gpu.Bytes     // host memory for this run; 0 means no limit
@@ -23,15 +23,15 @@ type Options struct {
 	Elsewhere bool          // the engine chooses the GPUs, among devices that gpurun cannot see
 	Queues    bool          // an attempt may wait for its turn after its launch
 	MaxOpen   int           // maximum number of attempts in the engine; 0 means no limit
-	Largest   gpu.Bytes     // memory of the largest GPU there; 0 if unknown
-	MaxTotal  int           // GPUs that all jobs of this user may have on the cluster; 0 means no limit
+	Largest   gpu.Bytes     // memory of the largest GPU that the engine can choose; 0 if unknown
+	MaxTotal  int           // maximum number of GPUs for all of this user's jobs on the cluster; 0 means no limit
 	Ends      time.Time     // end of the cluster job that contains the run; zero for none
-	Within    string        // its name, "slurm job 12"
+	Within    string        // name of that cluster job: "slurm job 12"
 	Run       string        // this run's ID
 	UID       int           // uid of its user
-	Steady    time.Duration // how long GPUs must have been busy, idle or free for a resize; 0 for a minute
+	Steady    time.Duration // how long GPUs must have been busy, idle or free before a resize; 0 means a minute
 
-	Zone *time.Location // time zone of this run's hours; nil for UTC
+	Zone *time.Location // time zone of the hours setting; nil for UTC
 }
 
 // Core is the scheduler's state. One goroutine owns it.
@@ -64,7 +64,7 @@ type Core struct {
 	failures  failures
 }
 
-// failures counts and lists the jobs that failed permanently.
+// failures counts the jobs that failed permanently, and lists the latest.
 type failures struct {
 	count int
 	last  []schema.FailedJob // at most maxFresh
@@ -72,14 +72,14 @@ type failures struct {
 
 // ending tracks the phase of the run and the reason for its end.
 type ending struct {
-	begun    bool   // all adopted attempts have been answered and all jobs judged
+	begun    bool   // the engine has answered for all adopted attempts, and all jobs have been judged
 	draining string // why no more jobs start, or ""
 
 	failedFast bool // the run drains because of fail_fast or max_wait, so it still concludes
 	concluding bool // jobs with when: always or failure no longer wait for held jobs
 	changed    bool // a job was held, released or interrupted since concluding was set
 
-	stopping bool          // running jobs are being stopped too
+	stopping bool          // running jobs are also being stopped
 	broken   bool          // the ledger cannot be written
 	gaveUp   bool          //
 	vain     *schema.Next  // when the run gave up: the job it was waiting for, and why
@@ -108,7 +108,7 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 		},
 		steering: steering{
 			forgotten: map[int32]bool{},
-			limit:     Limit{Jobs: -1}, // none that a run can have, so that the engine gets the first
+			limit:     Limit{Jobs: -1}, // no run has this limit, so the engine is always sent the first one
 		},
 		usage:   usageStats{commands: map[uint64][]float32{}, widths: map[int][]float32{}},
 		live:    attempts{byID: map[string]*attempt{}, pools: map[string]int{}},
@@ -158,7 +158,7 @@ func (c *Core) Spent() gpu.Spent {
 
 func (c *Core) do(a Action) { c.out = append(c.out, a) }
 
-// settle does everything that the event made possible: ends that follow from ends, due
+// settle does everything that the event made possible: ends that follow from other ends, due
 // retries, starts, readings, the next Wake, and the end of the run.
 func (c *Core) settle() {
 	if c.fillAt > 0 && c.now.Boot >= c.fillAt {
@@ -186,7 +186,7 @@ func (c *Core) settle() {
 	}
 }
 
-// proceed moves jobs until nothing changes any more.
+// proceed moves jobs on until nothing changes any more.
 func (c *Core) proceed() {
 	for {
 		c.cascade()
@@ -203,7 +203,7 @@ func (c *Core) proceed() {
 
 func (Woken) on(c *Core) { c.wakeAt = 0 }
 
-// on records an attempt's job ID on the cluster, once, and the state of its wait.
+// on records why an attempt waits in the cluster's queue and, once, its job ID there.
 func (ev Queued) on(c *Core) {
 	a := c.live.byID[ev.UniID]
 	if a == nil {
@@ -271,13 +271,13 @@ func (c *Core) apply(file int, f state.Fact) {
 	}
 }
 
-// giveUp ends the wait when the first job waiting for a GPU has waited long enough while
-// no job of this run held one: for max_wait or, with --no-wait, until all GPUs have
-// been read once since then. --no-wait lets a hand-over finish first if it may let a job start;
-// max_wait keeps counting during one, since the driver may fail in the middle of it.
+// giveUp ends the wait once the first job waiting for a GPU has waited long enough while no job of
+// this run held a GPU. Long enough is max_wait or, with --no-wait, until all GPUs have been read
+// once. --no-wait lets a hand-over finish first if that may let a job start. max_wait keeps counting
+// during a hand-over, since the driver may fail in the middle of it.
 func (c *Core) giveUp() {
 	w, now := &c.waiter, c.now.Boot
-	c.closeHandOvers(func(h *handOver) bool { return now-h.began >= handOverFor }) // its memory did not come back in time
+	c.closeHandOvers(func(h *handOver) bool { return now-h.began >= handOverFor }) // the GPU's memory was not freed in time
 	if c.opts.Queues {
 		c.giveUpQueued()
 		return
@@ -331,8 +331,8 @@ func (c *Core) giveUpQueued() {
 	c.failedFast = true
 }
 
-// breakDeadlock handles a batch whose jobs wait for each other. Loading a batch rules this out, but
-// rather than wait forever, breakDeadlock marks the first of them blocked.
+// breakDeadlock handles a batch whose jobs wait for each other. Loading a batch rules this out. If it
+// happens anyway, breakDeadlock marks the first of these jobs blocked, rather than wait forever.
 func (c *Core) breakDeadlock() bool {
 	if !c.begun || c.sealed() || c.pauses > 0 || len(c.live.all)+len(c.moves) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
 		return false
@@ -381,8 +381,8 @@ func (c *Core) onlyGPUs() bool {
 	return true
 }
 
-// nextTime returns when the next timed event is due, and when a timed event may let a job start; 0
-// for never. Most timed events are readings.
+// nextTime returns when the next timed event is due (at), and when the next one that may let a job
+// start is due (fill). Each is 0 for never. Most timed events are readings.
 func (c *Core) nextTime() (at, fill time.Duration) {
 	first := func(of *time.Duration) func(time.Duration) {
 		return func(t time.Duration) {

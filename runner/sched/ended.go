@@ -67,7 +67,7 @@ func (ev Ended) on(c *Core) {
 	case ev.Void && c.broken && f.State != state.Interrupted:
 		c.set(a.job, pending) // its start was not recorded, so it never ran
 	case (a.withdrawn || c.opts.Queues && c.stopping && f.Began.IsZero()) && ev.Void && f.State == state.Interrupted:
-		c.jobs[a.job].attempt-- // it does not count
+		c.jobs[a.job].attempt-- // this attempt does not count
 		c.putBack(a.job)
 	default:
 		if p != nil && len(ev.Stuck) == 0 && c.draining == "" && !c.jobs[a.job].quit && !c.jobs[a.job].gone {
@@ -156,8 +156,8 @@ func (a *attempt) stopped(e Ended) string {
 	return a.stop
 }
 
-// outcome returns how an attempt ended and, unless it succeeded, the kind of failure and
-// the cause. stop is why the attempt was stopped. A reason recorded before the first signal
+// outcome returns how an attempt ended and, unless it succeeded, the kind of failure, the
+// cause and the reason. stop is why the attempt was stopped. A reason recorded before the first signal
 // decides regardless of the exit status, since a checkpoint handler that exits with 0 is not
 // a success.
 func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.CauseCode, reason string) {
@@ -168,8 +168,9 @@ func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.Caus
 	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU, state.WhyPreempted:
 		return state.Interrupted, "", cause, ""
 	case state.WhyResize:
-		// A job that saves its work and exits with 0 is not done, unless its outputs are all there. A
-		// script whose trainer was asked may have gone on and written them from a half-trained model.
+		// A job that saves its work and exits with 0 is not done unless its outputs are all there. Nor
+		// is one whose trainer was asked instead of its script (Aside): the script may have continued
+		// and written the outputs from a half-trained model.
 		if !e.Whole || e.Aside || e.ExitCode != 0 || e.Signal != "" || e.Lost || e.Failed != "" {
 			return state.Interrupted, "", cause, ""
 		}
@@ -207,8 +208,8 @@ func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.Caus
 	return state.Succeeded, "", "", ""
 }
 
-// whyLost explains an attempt without a status. A keeper writes one before it exits
-// on its own.
+// whyLost explains why an attempt has no status. A keeper that exits on its own writes one
+// first.
 func whyLost(e Ended) string {
 	switch {
 	case e.Err != "":

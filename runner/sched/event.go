@@ -21,12 +21,12 @@ type Now struct {
 // core's response.
 type Event interface{ on(c *Core) }
 
-// Looked brings the evidence in the file system about jobs that last succeeded, by ID. It comes
-// before Began, if at all.
+// Looked brings evidence from the file system about the jobs whose last attempt succeeded, by job
+// ID. It comes before Began, if at all.
 type Looked struct{ Evidence map[int]Evidence }
 
 // Began is the first event of a run. The core answers with an Adopt for every attempt
-// that the history left open, and starts nothing else until each has been answered with
+// that the history left open, and starts nothing until each has been answered with
 // Started or Ended.
 type Began struct{}
 
@@ -45,17 +45,17 @@ type ClaimsChanged struct {
 
 // Prepared reports that Prepare succeeded: the claim is held and the record is created.
 // Start holds what only the edge knows: UniID, Log, Commands, Inputs. The core completes and
-// records it. Claims are the other runs' claims at the time when this attempt's claim had become
-// visible to them; nil if nothing was claimed. If one of them conflicts with the grant, the core
-// discards the attempt, as for a PrepareFailed with Rival.
+// records it. Claims are the other runs' claims, read once this attempt's claim was visible to those
+// runs; nil if nothing was claimed. If one of them conflicts with the grant, the core discards the
+// attempt, as it does for a PrepareFailed with Rival set.
 type Prepared struct {
 	Job    int
 	Start  state.Fact
 	Claims []gpu.Claim
 }
 
-// Gathered reports that a gathering claim was made, with the claims of other runs at that time, or
-// that it failed.
+// Gathered reports that a gathering claim was made or, with Failed set, that it could not be made.
+// Claims are the other runs' claims at that time.
 type Gathered struct {
 	UniID  string
 	Failed bool
@@ -104,7 +104,7 @@ type Suspended struct {
 // timeout, or for a resize.
 type StopAnnounced struct{ UniID, Why string }
 
-// Declined reports that the engine did not ask an attempt to save its work, so it continues.
+// Declined reports that the engine did not ask an attempt to save its work, so the attempt continues.
 type Declined struct{ UniID, Why string }
 
 // Ended reports the raw end of an attempt and its evidence; the core decides what they mean.
@@ -115,13 +115,13 @@ type Ended struct {
 	Cause    Cause  // according to the log, the result file or the kernel
 	Line     string // for a failure, the log line that explains it
 	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""
-	Full     string // for a failure: which full disk it writes to, as a message; or ""
+	Full     string // for a failure: a message that names the full disk it writes to; or ""
 	Whole    bool   // it has outputs, and all of them are there
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
 	Measured map[string]string // metrics that were read, with the rule for each
 	Points   []state.Point     // reported since the last ProgressSampled
-	Rule     string            // the rule that read them
+	Rule     string            // the rule by which Points were read
 	LogTo    int64             // where its part of the log ends; 0 if unknown
 	Evidence Evidence          // if an earlier run started it: what the file system shows now
 	Warning  string            // for the summary; decides nothing
@@ -147,15 +147,15 @@ type ProgressSampled struct{ Work []stall.Work }
 // Woken reports that the time requested with Wake has come.
 type Woken struct{}
 
-// StateFailed reports why no job can start any more: the ledger cannot be written, or the nodes do
-// not see the state.
+// StateFailed reports why no job can start any more: the ledger cannot be written, or a
+// cluster's nodes cannot see the state folder.
 type StateFailed struct{ Err string }
 
 // StopRequested is a user's request to stop.
 type StopRequested struct {
 	Jobs  []int  // cancel these; no retry in this run, but they run next time
 	GPU   *int   // or end and requeue the attempts on the GPU with this index, without spending a retry, and avoid the GPU from then on
-	Drain bool   // or start no more jobs, and withdraw these from a cluster's queue
+	Drain bool   // or start no more jobs, and withdraw Jobs from a cluster's queue
 	All   bool   // or stop the whole run: interrupted
 	Kill  bool   // with All: SIGKILL immediately
 	Why   string // for display: "Ctrl-C", "SIGTERM", "gpurun stop"
@@ -195,7 +195,7 @@ func (ev DoneRequested) on(c *Core) {
 			c.set(int32(i), succeeded)
 		}
 	}
-	// Jobs that were to run only because these would may be up to date.
+	// Jobs that were going to run only because these jobs would run may be up to date now.
 	again := make([]bool, len(c.jobs))
 	for id, j := range c.each {
 		again[id] = j.phase == pending && j.attempt == 0 && j.reason.code == schema.PlanNeedRuns
@@ -212,7 +212,7 @@ func ForgetFact(job, key string, now Now) state.Fact {
 }
 
 // DoneFact returns the fact that a job's work was done outside gpurun. If without is set,
-// it counts even though outputs are missing.
+// the job counts as done even if outputs are missing.
 func DoneFact(job, key string, now Now, without bool) state.Fact {
 	by := state.ByDone
 	if without {
@@ -231,7 +231,7 @@ type TakeOverRequested struct {
 	Evidence map[int]Evidence
 }
 
-// An Action is something to do outside the core, in the order given.
+// An Action is something to do outside the core. Actions are performed in the order returned by Step.
 type Action interface{ action() }
 
 // Record: append the fact to the ledger of the batch's file, then pass it to the sinks.
@@ -256,15 +256,15 @@ type Prepare struct {
 type Discard struct{ UniID string }
 
 // Yield: release these GPUs from the claim of an attempt that is over. Until then they
-// stay claimed, for the next attempt on them. Each GPU of each attempt that was launched
-// and has released its GPUs is yielded once.
+// stay claimed, for the next attempt on them. Once a launched attempt has released its GPUs,
+// each of them is yielded exactly once.
 type Yield struct {
 	UniID string
 	UUIDs []gpu.UUID
 }
 
 // Offer: let another run have a GPU of an attempt that is over, instead of this run's next
-// attempt. It stays claimed until it is yielded.
+// attempt. The GPU stays claimed until it is yielded.
 type Offer struct {
 	UniID string
 	UUID  gpu.UUID
@@ -288,7 +288,7 @@ type Ungather struct{ UniID string }
 type Launch struct {
 	Job        int
 	UniID      string
-	Key, Needs string // as in its start
+	Key, Needs string // as in its start fact
 	Rank       int    // rank of the job among all jobs
 }
 
@@ -347,7 +347,7 @@ type Wake struct{ At time.Duration }
 
 // Finish: the run is over.
 type Finish struct {
-	GaveUp bool         // max_wait, or --no-wait: exit 124 or 75
+	GaveUp bool         // because of max_wait (exit 124) or --no-wait (exit 75)
 	Lost   []state.Loss // GPU time lost since the last start
 }
 

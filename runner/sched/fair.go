@@ -15,21 +15,21 @@ type wishing struct {
 	published   gpu.Wish
 	publishedAt time.Duration
 	since       time.Time     // when this run last got a GPU, or began to wait if that was later
-	theirs      []gpu.UUID    // free GPUs for which it is another run's turn
-	turnChanges time.Duration // when theirs changes by time alone; 0 for never
+	theirs      []gpu.UUID    // free GPUs that another run is next in line for
+	turnChanges time.Duration // when theirs next changes merely because time passes; 0 for never
 	heard       []gpu.Claim   // other runs' claims, as last read
-	giveWayAt   time.Duration // when this background run may have to give way although nothing else changes; 0 for never
+	giveWayAt   time.Duration // when this background run may have to give way even if nothing else changes; 0 for never
 }
 
 const (
 	// maxAsks bounds the requests in a wish.
 	maxAsks = 8
 
-	// wishEvery is how often a wish is published again if only its times have changed.
+	// wishEvery is how often a wish is published again if only its Since has changed.
 	wishEvery = time.Second
-	wishSlow  = 30 * time.Second // if only the GPU time used has changed
+	wishSlow  = 30 * time.Second // if at most the GPU time used has changed
 
-	// lookEvery is how often changed claims of other runs lead to a reading of all GPUs.
+	// lookEvery is how often, at most, changed claims of other runs lead to a reading of all GPUs.
 	lookEvery = time.Second
 )
 
@@ -106,8 +106,8 @@ func (d *devices) undealt() (ids []gpu.UUID) {
 	return ids
 }
 
-// settleOffers ends the offers that were taken, have expired, or are no longer wanted by their run.
-// Unless an offer was taken, its GPU is dealt again.
+// settleOffers ends the offers that were taken, that have expired, or that the other run no longer
+// wants. The GPUs of offers that were not taken are dealt again.
 func (c *Core) settleOffers() {
 	for i := range c.hands {
 		h := &c.hands[i]
@@ -117,7 +117,7 @@ func (c *Core) settleOffers() {
 		case c.pool.WasTaken(h.id, h.turn):
 			h.until, c.refill = 0, true
 		case late || c.offersBefore(i) >= c.pool.Turns.Wants(c.now.Boot, h.turn):
-			if late && !c.pool.ClaimedByOther(h.id) || c.pool.Turns.Renewed(h.turn) { // otherwise another run was in its way
+			if late && !c.pool.ClaimedByOther(h.id) || c.pool.Turns.Renewed(h.turn) { // otherwise, a third run's claim was in the way
 				c.pool.Turns.Skip(c.now.Boot, h.turn)
 				if h.gift { // no job is resized for this user again for a while
 					c.resizes.declined[h.turn.UID] = c.now.Boot + declinedFor
@@ -142,8 +142,8 @@ func (d *devices) offersBefore(i int) (n int) {
 	return n
 }
 
-// awaitsOffers reports whether a finished run waits for the runs it offers GPUs to, because its
-// offers end with it. After lookEvery those runs notice free GPUs anyway.
+// awaitsOffers reports whether a run with nothing left to do waits for the runs that it offers GPUs
+// to, because its offers end when it exits. After lookEvery those runs notice free GPUs anyway.
 func (c *Core) awaitsOffers() bool {
 	return !c.stopping && slices.ContainsFunc(c.hands, func(h handOver) bool { return h.until > 0 && c.now.Boot-h.began < lookEvery })
 }
@@ -165,8 +165,8 @@ func (c *Core) currentWish() gpu.Wish {
 	return w
 }
 
-// wishRequests returns the requests of the waiting jobs, in their order, but those for GPUs first,
-// since GPUs are gathered for the first request.
+// wishRequests returns the requests of the waiting jobs. Those for GPUs come first, since GPUs are
+// gathered for the first request; otherwise, they are in the order of the jobs.
 func (c *Core) wishRequests() (asks []gpu.WishRequest) {
 	var wanting []*class
 	for _, cl := range c.classes {
@@ -183,7 +183,7 @@ func (c *Core) wishRequests() (asks []gpu.WishRequest) {
 		}
 		return int(a.jobs[0].rank - b.jobs[0].rank)
 	})
-	unused := slices.Concat(c.excluded, c.health.resting, c.pool.Sick()) // GPUs that other runs would still offer
+	unused := slices.Concat(c.excluded, c.health.resting, c.pool.Sick()) // this run does not use these GPUs, but others might offer them
 	for _, cl := range wanting[:min(len(wanting), maxAsks)] {
 		a := c.pool.WishRequest(c.now.Boot, cl.req, min(len(cl.jobs), c.pool.Size()), unused)
 		if a.Min == 0 || max(a.Room, a.Most) > 0 && len(a.UUIDs) > 0 {
@@ -224,7 +224,7 @@ func (c *Core) reserved() gpu.HostResources {
 }
 
 // lack returns the shortage of cores or host memory that other runs cause for one more job, given
-// that this run holds own; nil if enough is left. Runs ahead in the queue count too.
+// that this run holds own; nil if enough is left. Requests of runs ahead in line also count.
 func (c *Core) lack(need, own gpu.HostResources) *gpu.Shortage {
 	if c.pool == nil {
 		return nil
@@ -240,7 +240,7 @@ func (c *Core) overcommits(a *attempt) bool {
 	return c.lack(a.grant.HostResources, own) != nil
 }
 
-// reserve sets aside the free GPUs for which it is another run's turn.
+// reserve sets aside the free GPUs that another run is next in line for.
 func (c *Core) reserve() {
 	if c.theirs, c.turnChanges = nil, 0; c.pool == nil || !c.pool.Turns.HasRivals() {
 		return
@@ -265,14 +265,14 @@ func (c *Core) wish() {
 		return
 	}
 	if len(w.Requests) == 0 && len(c.live.unclaimed()) > 0 {
-		return // or the runs that offered these GPUs might conclude that no run wants them
+		return // or the runs that offered these GPUs might conclude that this run no longer wants them
 	}
 	c.published, c.publishedAt = w, c.now.Boot
 	c.do(Wish{w})
 }
 
-// A background run stops a job when a foreground wish needs its GPUs, and all of its jobs
-// when its hours end. The stopped jobs run again later, and spend no retry.
+// A background run stops a job when a foreground wish needs the job's GPUs, and stops all
+// its jobs when its hours end. The stopped jobs run again later, and spend no retry.
 
 // yieldToForeground stops the background jobs that must make room now.
 func (c *Core) yieldToForeground() {

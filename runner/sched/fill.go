@@ -18,16 +18,16 @@ import (
 // GPU could otherwise swamp it by the million.
 const maxPreparing = 64
 
-// A firstInLine is the first ready job, in the last fill, that lacked some resource.
+// A firstInLine is the first ready job that lacked some resource in the last fill.
 type firstInLine struct {
 	id    int32                   // -1 when there is none
-	began map[int32]time.Duration // when each job that has not started since became first
+	began map[int32]time.Duration // by job: when it became first; jobs that have started are removed
 }
 
 func noneInLine() firstInLine { return firstInLine{-1, map[int32]time.Duration{}} }
 
-// wait makes a job the first in line. Its patience also counts while a job ahead of it, such as the
-// next one of a queue, is first for a moment.
+// wait makes a job the first in line. Its wait keeps counting while another job, such as the next
+// one of a queue, is briefly first instead.
 func (h *firstInLine) wait(id int32, now time.Duration) {
 	h.id = id
 	if _, before := h.began[id]; !before {
@@ -35,7 +35,7 @@ func (h *firstInLine) wait(id int32, now time.Duration) {
 	}
 }
 
-// await records that a job found too little of a pool, or of cores and host memory for "".
+// await records that a job found too little of a pool or, if resource is "", of cores and host memory.
 func (c *Core) await(resource string, id int32) {
 	if c.lines[resource] == nil {
 		h := noneInLine()
@@ -46,7 +46,7 @@ func (c *Core) await(resource string, id int32) {
 	}
 }
 
-// keptFor returns the other job that a resource is kept for because its patience is over, or -1.
+// keptFor returns the other job that a resource is kept for because that job's patience is over, or -1.
 func (c *Core) keptFor(resource string, id int32) int32 {
 	if h := c.lines[resource]; h != nil && h.id != id && c.patienceOver(h) {
 		return h.id
@@ -59,8 +59,8 @@ type waiter struct {
 	firstInLine
 	kept    []gpu.UUID    // GPUs that smaller jobs must leave to it, and to keptFor
 	keptFor int32         // the first in line or, if that is still patient, a job behind it that is not
-	free    int           // how many of these keptFor could use already
-	alone   time.Duration // when it began to wait while this run holds no GPU; 0 if the run holds one
+	free    int           // how many GPUs are already free for keptFor
+	alone   time.Duration // since when it has waited while this run held no GPU; 0 if the run holds one
 }
 
 // patienceOver reports whether other jobs must leave a resource to the first in line.
@@ -194,8 +194,9 @@ func (c *Core) pick(id int32) (gpu.Grant, bool) {
 }
 
 // waitsForOtherGPUs reports whether a job waits for GPUs other than those that it avoids. Enough
-// such GPUs must be free or held by this run, and the job's patience must not be over. After a
-// death with a signature it waits regardless of both, until no other job of the run is left.
+// such GPUs must be free or held by this run, and the job's patience must not be over. After a death
+// with the signature of a device fault, the job waits regardless of both, until no other job of the
+// run is left.
 func (c *Core) waitsForOtherGPUs(id int32, req gpu.Request, aside []gpu.UUID) bool {
 	if c.health.signed(id) {
 		others := func(cl *class) bool { return c.firstOf(cl) >= 0 && cl.req.Avoid == "" }
@@ -222,8 +223,8 @@ func (c *Core) canRunElsewhere(id int32, ids []gpu.UUID) bool {
 	return n >= max(req.Min, 1)
 }
 
-// keepBehind keeps GPUs for a job behind the first in line, if its patience is over and that of the
-// first is not. Otherwise smaller jobs would take them while, for example, the next job of a queue
+// keepBehind keeps GPUs for a job behind the first in line, if the job's patience is over and that of
+// the first is not. Otherwise, smaller jobs would take them while, for example, the next job of a queue
 // waits for the GPU that the one before it has just left.
 func (c *Core) keepBehind(id int32) {
 	if w := &c.waiter; w.keptFor == w.id && c.overtaken(&w.firstInLine, id) && !c.patienceOver(&w.firstInLine) {
@@ -231,8 +232,8 @@ func (c *Core) keepBehind(id int32) {
 	}
 }
 
-// keep keeps GPUs for a job: all that it could use, if they would suffice. If this run may not hold
-// enough of them, any other GPU that it takes delays the job, so it keeps all.
+// keep keeps all GPUs that a job could use, if they would suffice. If limits leave this run too few
+// more GPUs for the job, every GPU that another job takes delays it, so keep keeps all GPUs.
 func (c *Core) keep(id int32) {
 	w, req, aside := &c.waiter, c.jobs[id].class.req, c.unavailable(id)
 	suitable := c.pool.SuitableAfter(c.now.Boot, req, aside)
@@ -395,7 +396,8 @@ func (c *Core) unavailable(id int32) (ids []gpu.UUID) {
 }
 
 // withheld reports whether this run keeps a job off a GPU now, and why. free means that the pool would
-// grant the GPU; if not, the pool's reason comes before a turn and before other jobs of this run.
+// grant the GPU. If not, the pool's reason takes precedence over another run's turn and over other
+// jobs of this run.
 func (c *Core) withheld(id int32, uuid gpu.UUID, free bool) (why noGPU, is bool) {
 	w := &c.waiter
 	kept := func(job int32, more string) (noGPU, bool) {
@@ -414,7 +416,7 @@ func (c *Core) withheld(id int32, uuid gpu.UUID, free bool) (why noGPU, is bool)
 		return kept(c.moves[to].job, ", which is being resized")
 	case free && id != w.id && slices.Contains(c.gathering.IDs, uuid):
 		return kept(w.id, "")
-	case free && id != w.id && id != w.keptFor && slices.Contains(w.kept, uuid): // it may wait behind the first in line
+	case free && id != w.id && id != w.keptFor && slices.Contains(w.kept, uuid): // keptFor may be behind the first in line
 		return kept(w.keptFor, "")
 	case slices.Contains(c.health.resting, uuid):
 		return noGPU{code: gpu.Quarantined, wait: schema.WaitGPUs, text: "several jobs in a row died on it; unused until one of them has run on another GPU"}, true
@@ -440,8 +442,8 @@ func wants(r gpu.Request) string {
 // maxReasons bounds the reasons that are listed one by one.
 const maxReasons = 4
 
-// DescribeVerdicts describes a request, with the number of runs it was learned from, and for each
-// GPU that could ever serve it whether the GPU is free, or why not.
+// DescribeVerdicts describes a request, with the number of runs it was learned from. For each GPU that
+// could ever serve the request, it says whether the GPU is free, or why it is not.
 func DescribeVerdicts(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
 	words := wants(r)
 	if runs > 0 {
@@ -458,7 +460,7 @@ func DescribeVerdicts(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
 	})
 }
 
-// groupByReason describes each GPU that could ever serve the request with say, and groups GPUs with
+// groupByReason uses say to describe each GPU that could ever serve the request, and groups GPUs with
 // the same description. An empty description means free.
 func groupByReason(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string {
 	var reasons lackList

@@ -11,7 +11,7 @@ import (
 // devices tracks what readings do not show about GPUs.
 type devices struct {
 	excluded []gpu.UUID                 // excluded from this run by stop --gpu
-	cooling  map[gpu.UUID]time.Duration // just lost to another run, so left alone until then
+	cooling  map[gpu.UUID]time.Duration // GPUs just lost to another run, and until when to avoid them
 	refusals int                        // consecutive losses to other runs
 	hands    []handOver                 // in the order in which jobs left them
 }
@@ -42,7 +42,7 @@ type handOver struct {
 	until time.Duration // when its offer to another run expires; 0 if it is not offered
 	dealt bool          // whose turn it is has been decided
 	gift  bool          // a job was resized for turn
-	given bool          // offered by another run; only a list shows that its processes are gone
+	given bool          // offered by another run; only a process list shows that the run's processes are gone
 }
 
 const (
@@ -66,7 +66,7 @@ func (d *devices) endHandOver(ids []gpu.UUID) {
 	d.closeHandOvers(func(h *handOver) bool { return slices.Contains(ids, h.id) })
 }
 
-// closeHandOvers ends the hand-overs that are over.
+// closeHandOvers ends the hand-overs for which over returns true.
 func (d *devices) closeHandOvers(over func(h *handOver) bool) {
 	for i := range d.hands {
 		h := &d.hands[i]
@@ -159,9 +159,9 @@ func (c *Core) yield() {
 	c.hands = slices.DeleteFunc(c.hands, func(h handOver) bool { return !h.open && h.claim == "" })
 }
 
-// passing returns the GPUs whose kept claims remain: those of attempts being prepared, and those in
-// hand-over that, together with the free GPUs, may give some waiting job everything it requests. A
-// GPU is not claimed for a job that would still have to wait for other GPUs.
+// passing returns the GPUs whose kept claims remain: those of attempts being prepared, those kept for
+// jobs being resized, and those in hand-over that, together with the free GPUs, may give some waiting
+// job everything it requests. No GPU stays claimed for a job that would still have to wait for others.
 func (c *Core) passing() (ids []gpu.UUID) {
 	ids = c.live.unclaimed()
 	for _, m := range c.moves {

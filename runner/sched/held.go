@@ -9,8 +9,8 @@ import (
 )
 
 // A held job has not ended: it runs in the next run, or in this one if another
-// job of its group succeeds after all. Holding is the core's part of the breaker,
-// since it moves jobs, their queues and the jobs that need them. Jobs that have been tried keep
+// job of its group succeeds after all. Holding is in the core, not in the breaker,
+// since it affects jobs, their queues and the jobs that need them. Jobs that have been tried keep
 // their retries.
 
 // template returns the breaker's key of a job's group.
@@ -31,7 +31,7 @@ func (c *Core) watch(a *attempt, f state.Fact) {
 		elsewhere := func(ids []gpu.UUID) bool { return c.canRunElsewhere(a.job, ids) }
 		on := a.grant
 		if c.opts.Elsewhere {
-			on.Indices = nil // numbers on several nodes, which would look like one GPU
+			on.Indices = nil // the same index on two nodes would look like one GPU
 		}
 		if c.breaker.failed(group, limit, f.Failure(), on, elsewhere) {
 			c.hold(group)
@@ -79,8 +79,8 @@ func (c *Core) holdJob(id int32) {
 	}
 }
 
-// needsEnded lets a job proceed that was held because of a need, once the user has ended that
-// need, for example with gpurun done.
+// needsEnded lets a job that was held because of a need proceed once the user has ended that need,
+// for example with gpurun done.
 func (c *Core) needsEnded(id int32) {
 	j := &c.jobs[id]
 	if j.phase != held || c.concluding || j.unmet > 0 && !c.blocks(id) || c.isHeld(id) {
@@ -92,7 +92,7 @@ func (c *Core) needsEnded(id int32) {
 	}
 }
 
-// whyHeld returns why a job is held, by its own group or by a need.
+// whyHeld returns why a job is held.
 func (c *Core) whyHeld(id int32) *schema.Wait {
 	if c.isHeld(id) {
 		s := c.breaker.holds(c.template(id))

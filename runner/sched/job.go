@@ -14,7 +14,7 @@ type phase uint8
 
 const (
 	unselected  phase = iota
-	pending           // blocked for now by its needs, its queue or an earlier attempt
+	pending           // waiting for its needs, its queue, an earlier attempt, …: see barrier
 	ready             // in the heap of its class
 	preparing         // resources granted; the edge is preparing its start
 	running           //
@@ -25,7 +25,7 @@ const (
 	timedOut          //
 	outOfMemory       //
 	stalled           //
-	pruned            // or not started, since it needs one that was
+	pruned            // or not started, since it needs a pruned job
 	cancelled         //
 	interrupted       //
 	lost              //
@@ -71,8 +71,8 @@ type job struct {
 	gone     bool     // its reloaded file no longer has it
 	anew     bool     // it runs, and what its earlier attempts reported no longer counts
 	queued   bool     // while running: its attempt waits in the queue of a cluster
-	own      int16    // its live attempts
-	held     int16    // live attempts that must end first: those of a job that used to have its name
+	own      int16    // number of its live attempts
+	held     int16    // number of live attempts that must end first: those of a job that used to have its name
 	unmet    int32    // needs that have not ended
 	attempt  int32    // number of its last attempt in this run
 	failures int32    // attempts that spent a retry
@@ -151,8 +151,8 @@ func (c *Core) name(id int32) string { return c.b.Jobs[id].Name }
 
 func (c *Core) file(id int32) int { return c.b.Jobs[id].File }
 
-// request returns a job's current request: with learned memory if its file has none, more after an
-// oom with memory_growth, and without the GPUs on which it died.
+// request returns a job's current request: with learned memory if the job file sets none, with more
+// memory after an oom if memory_growth is set, and without the GPUs that the job avoids.
 func (c *Core) request(id int32) gpu.Request {
 	req := c.spec(id).Request
 	if m, runs := c.Learned(int(id)); runs > 0 {
@@ -218,8 +218,8 @@ func (c *Core) cascade() {
 	for len(c.ended) > 0 {
 		id := c.ended[len(c.ended)-1]
 		c.ended = c.ended[:len(c.ended)-1]
-		// An interrupted job is neither done nor failed. Its needers stay where
-		// they are; no more jobs start in this run anyway.
+		// An interrupted job is neither done nor failed. The jobs that need it stay
+		// as they are; no more jobs start in this run anyway.
 		if p := c.jobs[id].phase; p != interrupted {
 			for _, d := range c.graph.needers[id] {
 				c.jobs[d].unmet--

@@ -13,15 +13,15 @@ import (
 
 // readyJobs holds the jobs that may start, immediately or in turn.
 type readyJobs struct {
-	ranks    []int32 // order in which jobs are tried, by job
+	ranks    []int32 // by job: its place in the order in which jobs are tried
 	classes  []*class
 	byNeed   map[need]*class
 	queues   []queue
 	backoff  []due         // jobs waiting for a retry, the next one first; stale entries are dropped when they are due
 	refill   bool          // a change may let some job start
-	failed   []gpu.Request // requests that found no GPU in the last fill, the waiter's first
+	failed   []gpu.Request // requests that found no GPU in the last fill, starting with the waiter's
 	waiter   waiter
-	lines    map[string]*firstInLine // for each pool, and "" for cores and host memory
+	lines    map[string]*firstInLine // by pool, with "" for cores and host memory
 	squeezed bool                    // a job lacked cores or host memory that other runs hold
 }
 
@@ -168,7 +168,7 @@ func (c *Core) firstReady() int32 {
 // A queue runs its jobs strictly one after another, in the file's order.
 type queue struct {
 	jobs []int32 // in the file's order
-	next int     // all before it have ended or are held
+	next int     // index into jobs: all jobs before it have ended or are held
 }
 
 // turn reports whether the job's queue lets it run now.
@@ -177,7 +177,7 @@ func (c *Core) turn(id int32) bool {
 	return q < 0 || c.queueHead(q) == id && c.inQueue(q) == ""
 }
 
-// queueHead returns the first job of a queue that has neither ended nor is held, or -1.
+// queueHead returns the first job of a queue that has not ended and is not held, or -1.
 func (c *Core) queueHead(n int32) int32 {
 	q := &c.queues[n]
 	for ; q.next < len(q.jobs); q.next++ {
@@ -188,7 +188,7 @@ func (c *Core) queueHead(n int32) int32 {
 	return -1
 }
 
-// inQueue returns the job name of a live attempt in a queue, or "".
+// inQueue returns the name of a job of a queue that has a live attempt, or "".
 func (c *Core) inQueue(q int32) string {
 	for _, a := range c.live.all {
 		if a.job >= 0 && c.b.Jobs[a.job].Queue == q {
@@ -225,8 +225,8 @@ func (c *Core) room(id int32) *schema.Wait {
 	return c.space(id)
 }
 
-// quota is like space, but checks only this run's own limits. Once a job that found too little runs
-// out of patience, no other job may take any.
+// quota is like space, but checks only this run's own limits. Once the patience of a job
+// that lacks cores or host memory is over, no other job may take any.
 func (c *Core) quota(id int32) *schema.Wait {
 	cl := c.jobs[id].class
 	own := c.reserved()
@@ -254,7 +254,7 @@ func (c *Core) requestedGPUs(cl *class) int {
 }
 
 // maxRequested returns how many GPUs an attempt may request from the engine, -1 for any number, and
-// the setting that limits it. The engine counts the user's other jobs on the cluster.
+// the name of the limiting setting. The engine counts the user's other jobs on the cluster.
 func (c *Core) maxRequested() (int, string) {
 	most, total := c.b.Settings.MaxGPUs, c.opts.MaxTotal
 	if total > 0 && (most < 0 || total < most) {
@@ -272,8 +272,8 @@ func (c *Core) poolSize(name string) int {
 	return 0
 }
 
-// full returns why a job's pool prevents its start now, or nil. Once a job that needs more than is
-// left runs out of patience, no other job may take any of the pool.
+// full returns why a job's pool prevents its start now, or nil. Once the patience of a job that needs
+// more than is left is over, no other job may take any of the pool.
 func (c *Core) full(id int32) *schema.Wait {
 	use := c.spec(id).Pool
 	if use.N == 0 {

@@ -13,8 +13,8 @@ import (
 // attempt, which is not a failure. The job then starts again on the GPUs that it keeps and the free
 // ones that it gets in addition. In between, the job is in a move.
 //
-// A job shrinks only for a waiting run, which is offered the GPUs: a run whose wish is ahead of
-// this run's, or any run if the job makes little use of its GPUs. A job grows if it uses its GPUs
+// A job shrinks only for a waiting run, which is offered the GPUs. That run's wish must be ahead of
+// this run's, unless the job makes little use of its GPUs. A job grows if it uses its GPUs
 // well and no other run wants the free ones.
 //
 // Resizing is part of Core, not a separate policy: it ends an attempt, holds its GPUs in between,
@@ -22,7 +22,7 @@ import (
 
 const (
 	whole       = time.Second // how long a job waits for all GPUs of its next attempt
-	declinedFor = time.Hour   // how long no job gives up GPUs for a user who did not take the last ones
+	declinedFor = time.Hour   // how long jobs give up no more GPUs for a user who did not take the last ones
 )
 
 // resizes tracks this run's elastic jobs.
@@ -30,7 +30,7 @@ type resizes struct {
 	possible bool                    // some job may be resized
 	moves    []move                  // in the order of their ends
 	last     map[int32]time.Duration // by job: when it was last resized or asked to save, in any run
-	declined map[int]time.Duration   // by uid of a user who did not take GPUs that a job gave up: until when none does again
+	declined map[int]time.Duration   // by uid of a user who did not take GPUs that a job gave up: until when jobs give up no more
 	growing  bool                    // some job could grow, so all GPUs are read
 	warned   map[int32]bool          // jobs with a warning that the engine did not ask them to save
 }
@@ -39,7 +39,7 @@ type resizes struct {
 type move struct {
 	job   int32
 	ids   []gpu.UUID // the GPUs for its next attempt
-	least int        // how many of them it had
+	least int        // how many of them it must get: those it had, or its minimum if that is more
 	began time.Duration
 }
 
@@ -49,7 +49,7 @@ type elastic struct {
 	grows  bool                       // because it can have more GPUs
 	idle   bool                       // because it hardly uses its GPUs
 	spare  map[gpu.UUID]time.Duration // GPUs that it could have in addition, and since when
-	seen   time.Duration              // time of the reading they are from
+	seen   time.Duration              // time of the reading that spare is from
 }
 
 // remember reads from the history when jobs were last resized.
@@ -156,8 +156,8 @@ func (c *Core) spares(a *attempt) []gpu.UUID {
 	return slices.DeleteFunc(free, func(id gpu.UUID) bool { return c.pool.Turns.Wanted(id) })
 }
 
-// load returns how busy the GPUs of an attempt were in the last minute, in percent. long means that the
-// attempt must have held them for all of it.
+// load returns how busy the GPUs of an attempt were in the last minute, in percent. If long is set,
+// the attempt must have held them for that entire minute.
 func (c *Core) load(a *attempt, long bool) (percent int, known bool) {
 	since := c.now.Boot - c.opts.Steady
 	if long && a.began > since {
@@ -166,7 +166,7 @@ func (c *Core) load(a *attempt, long bool) (percent int, known bool) {
 	return c.pool.Busy(c.now.Boot, max(a.began, since), a.grant.UUIDs)
 }
 
-// on records that an attempt was not asked to save its work. It is asked again after a while,
+// on records that an attempt was not asked to save its work. The engine is told to ask again later,
 // since a script may install its handler late.
 func (ev Declined) on(c *Core) {
 	a := c.live.byID[ev.UniID]
@@ -206,7 +206,7 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 			p.ids = append(p.ids, id)
 		}
 	}
-	p.ids = p.ids[:min(len(p.ids), c.widest(a.job))] // a user may have changed it
+	p.ids = p.ids[:min(len(p.ids), c.widest(a.job))] // a user may have lowered the limit
 	p.least = len(p.ids)
 	why := ""
 	if len(p.gifts) > 0 {
@@ -241,7 +241,7 @@ func (c *Core) move(a *attempt, p *plan) {
 	c.moves = append(c.moves, p.move)
 }
 
-// endMoves ends the moves of jobs that no longer allow their numbers of GPUs.
+// endMoves ends the moves with more or fewer GPUs than their jobs now allow.
 func (c *Core) endMoves() {
 	c.moves = slices.DeleteFunc(c.moves, func(m move) bool {
 		req := c.spec(m.job).Request

@@ -26,7 +26,7 @@ type Remaining struct {
 	opts Options
 }
 
-// Core returns a core for the remaining jobs, which has not begun.
+// Core returns a core for the remaining jobs. Its run has not begun yet.
 func (r *Remaining) Core() *Core {
 	h := state.NewHistory()
 	for i := range r.Open {
@@ -98,8 +98,9 @@ func (c *Core) remainingJobs() (ids []int32) {
 	return ids
 }
 
-// known returns the past durations of the most similar jobs: those that differ only in their seed,
-// or else run the same command, or else need the same number of GPUs, or else all in the batch.
+// known returns the past durations of the most similar jobs: those that differ only in their seed or,
+// if there are none, those with the same command, those with the same number of GPUs, or all jobs of
+// the batch.
 func (c *Core) known(id int32) []float32 {
 	if g := c.seedGroup(id); g != nil && len(g.Seconds) > 0 {
 		return slices.Clone(g.Seconds)

@@ -23,8 +23,8 @@ const (
 // AllowStray is the value of allow that prevents strays from being ended.
 const AllowStray = "stray"
 
-// lookFor schedules the search for a running attempt on all GPUs. Simulated ones have only
-// the processes that belong there.
+// lookFor schedules the search for a running attempt on all GPUs. Simulated GPUs have only the
+// processes that belong there.
 func (c *Core) lookFor(a *attempt) {
 	if c.pool != nil && !c.opts.Sim {
 		a.lookAt = c.now.Boot + strayFirst
@@ -237,15 +237,16 @@ const (
 // has to itself: displays and the driver take some.
 const maxHidden = 512 * gpu.MiB
 
-// neighbors tracks other users' memory on one of an attempt's GPUs. It counts once the attempt
-// itself has been seen there: until then the memory may be its own, in a container.
+// neighbors tracks other users' memory on one of an attempt's GPUs. That memory counts
+// as theirs only once the attempt has been seen there. Until then, it may be the attempt's own, in a
+// container.
 type neighbors struct {
-	before, now       []gpu.Process // when it started, and by the latest list
+	before, now       []gpu.Process // when the attempt started, and in the latest list
 	hidden, hiddenNow gpu.Bytes     // likewise, in use by no visible process
-	room              gpu.Bytes     // the attempt's memory plus free memory, by the last list; -1 if unknown
+	room              gpu.Bytes     // the attempt's memory plus free memory, in the latest list; -1 if unknown
 }
 
-// begin records the processes on an attempt's GPUs when it starts: they are not newcomers.
+// begin records the processes on an attempt's GPUs when the attempt starts: they are not newcomers.
 func (s *sharing) begin(a *attempt, live *attempts, pool *gpu.Pool) {
 	used := live.inUse()
 	a.company = make([]neighbors, len(a.grant.UUIDs))

@@ -77,7 +77,7 @@ func (j *job) judged() phase {
 	return pending
 }
 
-// Reasons that several tests give.
+// Reasons that several rules give.
 var (
 	neverRan       = reason{schema.PlanNeverRan, "never ran"}
 	commandChanged = reason{schema.PlanCommandChanged, "command changed"} // its name used to have another key
@@ -185,7 +185,7 @@ func (f *verdictPass) outdated(id int32, rec *state.Record, need int32) reason {
 	return cmp.Or(again, f.fromNeeds(id, rec, need))
 }
 
-// anew reports whether a job that runs for the reason why starts from other data than its last
+// anew reports whether a job that runs for the reason why starts from different data than its last
 // attempt, so that prune must not compare what that attempt reported.
 func (f *verdictPass) anew(id int32, why schema.PlanCode) bool {
 	rec := f.c.last(id)
@@ -297,7 +297,7 @@ func (f *verdictPass) fromNeeds(id int32, rec *state.Record, need int32) reason 
 	return reason{}
 }
 
-// needsHash remembers the last hash: expansions that need the same jobs share one slice
+// needsHash remembers the last hash, since expansions that need the same jobs share one slice
 // and come one after another.
 type needsHash struct {
 	needs []int32
@@ -341,8 +341,8 @@ func howEnded(r *state.Record) string {
 	return "failed (" + why + ")"
 }
 
-// Before returns the last end of a job that had this one's name but did something else,
-// or nil unless this job's verdict is that its command changed.
+// Before returns the last end recorded under a job's name with its earlier command, if the
+// verdict is that its command changed; otherwise nil.
 func (c *Core) Before(id int) *state.Record {
 	if c.Verdict(id).Code != schema.PlanCommandChanged {
 		return nil
@@ -351,8 +351,8 @@ func (c *Core) Before(id int) *state.Record {
 }
 
 // Replaced returns the jobs that never ran, and the successes whose name and key are both gone from
-// the batch: a job may have had one of these names and commands before. It returns nothing if there
-// are more than most of either.
+// the batch. Each of these jobs may have succeeded under one of these names and commands. If either
+// list would be longer than most, Replaced returns neither.
 func (c *Core) Replaced(most int) (jobs []int, gone []*state.Record) {
 	for id := range c.jobs {
 		if c.Verdict(id).Code == schema.PlanNeverRan {

@@ -22,7 +22,7 @@ const (
 	maxSimulated = 1000
 )
 
-// End estimates when a run will end. It uses the progress in its attempts' logs (done, by uni_id,
+// End estimates when a run will end. It uses the progress in the attempts' logs (done, by uni_id,
 // from 0 to 1), or else the durations of similar jobs. It returns nil if no jobs remain.
 func End(r *sched.Remaining, done map[string]float64) *schema.End {
 	jobs := r.Batch.Jobs
@@ -42,7 +42,7 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 		return e
 	}
 	takes, work, unsure, lanes := make([]time.Duration, len(jobs)), 0.0, 0.0, 0
-	foreseen := []float32{} // seconds that running jobs will take, by their progress
+	foreseen := []float32{} // seconds that running jobs will take, judging by their progress
 	for i := range jobs {
 		if o := open[jobs[i].Key.String()]; o != nil && done[o.Start.UniID] > 0 && r.Stalled[o.Start.UniID] == "" {
 			ran := r.Now.Wall.Sub(o.Start.Time)
@@ -98,8 +98,8 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 	return e
 }
 
-// remaining estimates how much longer a job takes, and the estimate's relative error; 0 if nothing
-// is known. o is the job's attempt, or nil.
+// remaining estimates how much longer a job takes, and the estimate's relative error. Both are 0 if
+// nothing is known. o is the job's attempt, or nil.
 func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[string]float64) (rest time.Duration, spread float64) {
 	switch mean, off := sched.Mean(known, ran); {
 	case mean > 0:

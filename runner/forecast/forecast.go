@@ -53,8 +53,8 @@ type Config struct {
 	Hangs func(uniID string) bool     // whether a running attempt never ends; nil if none does
 }
 
-// stuck is how long a simulation continues while no job runs or starts. A week includes all opening
-// hours.
+// stuck is how long a simulation continues while no job runs or starts. More than a week includes
+// all opening hours.
 const stuck = 8 * 24 * time.Hour
 
 // idle replaces stuck while an attempt hangs, since no job waits for that attempt.
@@ -186,12 +186,13 @@ func (w *simulation) run(uniID string, job int, g gpu.Grant, takes time.Duration
 	at := w.now.Boot - w.Now.Boot
 	w.spans = append(w.spans, Span{Job: job, GPUs: g.Indices, Memory: g.Memory, Start: at, End: at + takes, Running: running})
 	e := end{w.now.Boot + takes, uniID, len(w.spans) - 1}
-	// Attempts that end together do so in order of start.
+	// Attempts that end at the same time do so in order of start.
 	i := sort.Search(len(w.ends), func(i int) bool { return w.ends[i].at > e.at })
 	w.ends = slices.Insert(w.ends, i, e)
 }
 
-// handOver is how long after an attempt's end the core keeps reading its GPUs in quick succession.
+// handOver is how long after an attempt's end readings of its GPUs are answered. It is longer than the
+// core reads them in quick succession.
 const handOver = time.Minute
 
 // read answers a reading only if it can show something new. Answering every reading, once a second,
@@ -211,7 +212,7 @@ func (w *simulation) read(r sched.Read) {
 	}
 }
 
-// reading returns other users' use of the GPUs, which the forecast assumes to be constant.
+// reading returns a reading of other users' use of the GPUs, which the forecast assumes to be constant.
 func (w *simulation) reading(r sched.Read) sched.Event {
 	o := sched.Observed{Observation: w.Seen, Quick: len(r.UUIDs) > 0 && !r.Processes}
 	o.At, o.Wishes, o.Readings = w.now.Boot, nil, slices.Clone(w.Seen.Readings)

@@ -12,8 +12,8 @@ var (
 	shares = regexp.MustCompile(`(?:^|[\s|(\[])(\d{1,3}(?:\.\d+)?) ?%`)
 )
 
-// Progress returns the progress at the end of a log, from 0 to 1, and the total number of steps, 0
-// if the log does not count them. ok is false if the log shows no progress. The last match of the
+// Progress returns the progress at the end of a log, from 0 to 1, and the total number of steps, or
+// 0 if the log does not count them. ok is false if the log shows no progress. The last match of the
 // coarsest kind wins, because each epoch may have its own progress bar.
 func Progress(log string) (done float64, steps int, ok bool) {
 	number := func(s string) float64 {

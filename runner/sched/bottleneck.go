@@ -93,8 +93,8 @@ func (c *Core) brief(v *gpu.Verdict, no noGPU) string {
 }
 
 // lacking describes the GPUs that a job lacks, by reason, in at most two groups. It names another
-// user only if the job would start without their jobs and processes. alone means that this batch
-// holds all GPUs, which is a sufficient explanation.
+// user only if the job would start without their jobs and processes. alone means that text needs
+// no context, because this batch holds all usable GPUs.
 func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {
 	usable, free, ours, theirs := 0, &lack{"free", nil, true}, &lack{"used by this batch", nil, true}, &lack{"used by others", nil, true}
 	rest, users := lackList{ours, theirs}, lackList(nil)

@@ -39,7 +39,7 @@ type streak struct {
 }
 
 // failed counts a job's failed first attempt, and reports whether its group must be held from now
-// on. While all failures were on one GPU, the GPU may be at fault: if elsewhere reports that the
+// on. If all failures were on one GPU, that GPU may be at fault. Then, if elsewhere reports that the
 // job could run without it, twice as many failures are needed.
 func (b *breaker) failed(key uint64, limit int, fl state.Failure, on gpu.Grant, elsewhere func([]gpu.UUID) bool) bool {
 	g := b.groups[key]
@@ -57,14 +57,14 @@ func (b *breaker) failed(key uint64, limit int, fl state.Failure, on gpu.Grant, 
 	return hold
 }
 
-// telling reports whether a failure counts against the job's whole group. A failure that is
-// retried with more memory does not.
+// telling reports whether a failure counts against the job's whole group. An oom that is
+// retried with more memory, or that spends no retry, does not.
 func telling(f state.Fact, grows bool) bool {
 	oom := f.ErrorType == state.ErrOOM && (grows || f.Uncharged != "")
 	return f.ErrorType != "" && f.ErrorType != state.ErrLost && !oom && f.Seconds <= early.Seconds()
 }
 
-// add counts a failure of the group and returns its streak, or nil if there are too many.
+// add counts a failure of the group and returns its streak, or nil if there are too many streaks.
 func (g *failureGroup) add(fl state.Failure, on gpu.Grant) *streak {
 	kind := fl.Kind()
 	i := slices.IndexFunc(g.streaks, func(s *streak) bool { return s.kind == kind })

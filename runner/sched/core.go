@@ -277,7 +277,7 @@ func (c *Core) apply(file int, f state.Fact) {
 // during a hand-over, since the driver may fail in the middle of it.
 func (c *Core) giveUp() {
 	w, now := &c.waiter, c.now.Boot
-	c.closeHandOvers(func(h *handOver) bool { return now-h.began >= handOverFor }) // the GPU's memory was not freed in time
+	c.closeHandOvers(func(h *handOver) bool { return now-h.began >= handOverFor }) // its memory was not freed in time
 	if c.opts.Queues {
 		c.giveUpQueued()
 		return

@@ -79,7 +79,7 @@ func (c *Core) Expected(id int) (takes time.Duration, runs int) {
 }
 
 // Learned returns the memory reserved on each GPU for a job without gpu_memory, and the number of
-// runs of similar jobs that it is based on; 0 if there are too few.
+// runs of similar jobs that it is based on. Both are 0 if there are too few runs.
 func (c *Core) Learned(id int) (memory gpu.Bytes, runs int) {
 	s := c.spec(int32(id))
 	return setAside(s, c.seedGroup(int32(id)), func() gpu.Bytes { return c.most(s.Request) })

@@ -10,18 +10,18 @@ import (
 	"gpurun/state"
 )
 
-// A death with the signature of a device's fault is charged only once it has happened on two
-// devices. Until then, its job waits for another device, or until nothing else of the run is left.
-// If the attempt had one device, that device is quarantined, unless the driver reports that it
-// contained the error.
+// A job's death with the signature of a device fault spends a retry only once the job has died this
+// way on two devices. Until then, the job waits for another device, or until no other job of the run
+// is left. If the attempt had one device, that device is quarantined, unless the driver reports that
+// the device contained the error.
 //
 // Without a signature, a GPU is suspected when attempts die on it one after another, soon after
-// their start and in ways that can be its fault. It is quarantined once one of their jobs has done
-// better elsewhere. Until then, a job that died is tried elsewhere, which spends no retry, and the
-// suspect rests: a fast failure would free it for the next job immediately.
+// their start and in ways that can be its fault. The GPU is quarantined once one of their jobs has
+// done better elsewhere. Until then, a job that died is tried elsewhere, which spends no retry, and
+// the suspect rests, because a fast failure would immediately free it for the next job.
 const (
 	suspectAfter = 3                // deaths in a row, not all of one job
-	suspectFor   = 10 * time.Minute // unless one of their jobs is tried elsewhere before that
+	suspectFor   = 10 * time.Minute // how long a suspect rests, unless its jobs are tried elsewhere sooner
 	maxDeaths    = 16               // remembered per GPU
 	maxEvidence  = 3                // causes of death named as evidence
 )
@@ -34,7 +34,7 @@ type health struct {
 	fresh      []freshQuarantine      // quarantines that readings may not show yet
 	errors     map[gpu.UUID]int       // uncorrectable ECC errors, as last read
 	lost       map[gpu.UUID]bool      // fell off the bus, as last read
-	signatures map[gpu.UUID]signature // the latest of each device
+	signatures map[gpu.UUID]signature // the latest one of each device
 }
 
 func newHealth() health {
@@ -44,7 +44,7 @@ func newHealth() health {
 // A signature is a sign that a device had a fault.
 type signature struct {
 	at        time.Duration
-	contained bool   // the device is sound
+	contained bool   // the device contained the error, so it is sound
 	why       string // set if only the log of job shows the fault: the next reading decides
 	job       int32
 }
@@ -74,7 +74,7 @@ type symptoms struct {
 
 // symptoms judges the end of an attempt that had devices.
 func (h *health) symptoms(now time.Duration, a *attempt, f state.Fact, ev Ended) symptoms {
-	var last signature // in the last minute, while the attempt had the device
+	var last signature // the latest that a device had in the last minute, while the attempt had that device
 	for _, id := range a.grant.UUIDs {
 		if n, any := h.signatures[id]; any && n.at >= max(a.began, now-early) && (last.at == 0 || last.contained) {
 			last = n
@@ -177,7 +177,7 @@ type quarantineDecision struct {
 }
 
 // examine returns the first device with enough evidence against it. If there is none, it decides
-// which devices are not used for now. retriable reports whether a job can still be tried on other
+// which devices rest. retriable reports whether a job can still be tried on other
 // devices.
 func (h *health) examine(now time.Duration, live iter.Seq[*attempt], retriable func(int32, []gpu.UUID) bool) (quarantineDecision, bool) {
 	h.resting = nil
@@ -295,8 +295,8 @@ func (h *health) unpublished(seen *gpu.Observation) {
 	}
 }
 
-// observe returns the devices whose readings show a fault, and the jobs that died of an error that
-// turned out to be contained, and so need not avoid their devices.
+// observe returns the devices whose readings show a fault (found). It also returns the jobs that died
+// of an error that turned out to be contained (cleared): they need not avoid their devices.
 func (h *health) observe(now time.Duration, seen gpu.Observation, quick bool) (found []quarantineDecision, cleared []int32) {
 	for i := range seen.Readings {
 		r := &seen.Readings[i]
@@ -318,7 +318,7 @@ func (h *health) observe(now time.Duration, seen gpu.Observation, quick bool) (f
 				convict(fmt.Sprintf("the driver reported the critical error Xid %d", x))
 			}
 			if n := r.Health.Uncorrected; n >= 0 {
-				t := h.signatures[r.UUID] // a contained error counts, too
+				t := h.signatures[r.UUID] // a contained error raises the count, too
 				if before, known := h.errors[r.UUID]; known && n > before && (!t.contained || now-t.at > early) {
 					convict(fmt.Sprintf("its count of uncorrectable ECC errors rose from %d to %d", before, n))
 				}
@@ -332,7 +332,7 @@ func (h *health) observe(now time.Duration, seen gpu.Observation, quick bool) (f
 	return found, cleared
 }
 
-// maxExcused is how many failures of one job spend no retry in a run.
+// maxExcused is how many failures of one job may spend no retry in a run.
 const maxExcused = 3
 
 // jobHealth records a job's failures that may not have been its fault.
@@ -356,7 +356,7 @@ func (m jobHealth) commonDevices(a *attempt) []gpu.UUID {
 	return slices.DeleteFunc(slices.Clone(m.suspects), func(id gpu.UUID) bool { return !slices.Contains(a.grant.UUIDs, id) })
 }
 
-// avoid returns the devices that a job avoids for now.
+// avoid returns the devices that a job currently avoids.
 func (h *health) avoid(job int32) gpu.Names {
 	m := h.jobs[job]
 	if !m.away {
@@ -386,7 +386,7 @@ var (
 	crashes = []int{128 + 4, 128 + 5, 128 + 6, 128 + 7, 128 + 8, 128 + 11} // ILL, TRAP, ABRT, BUS, FPE, SEGV
 )
 
-// excuse counts a failure that spends no retry. It returns false after too many for the job.
+// excuse counts a failure that spends no retry. It returns false once the job has had too many.
 func (h *health) excuse(job int32) bool {
 	m := h.jobs[job]
 	m.excused++
@@ -403,8 +403,8 @@ func (h *health) signed(job int32) bool {
 	return m.signed && len(m.suspects) > 0
 }
 
-// excused returns why a failure spends no retry, or "". The reason is the edge's (given) or the
-// health of its devices. sick names a quarantined device, or is "".
+// excused returns why a failure spends no retry, or "". The reason is the edge's reason, given, or the
+// health of the attempt's devices. sick names one of them that is quarantined, or is "".
 func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick string, another func(int32, []gpu.UUID) bool) string {
 	m, blamed := h.jobs[a.job], gpuNumbers(a.grant.Indices)+" may be at fault"
 	switch {

@@ -60,8 +60,9 @@ func (c *Core) read() {
 	}
 }
 
-// wantsReadings reports whether the run needs a reading of all GPUs: a job waits for one, or for
-// resources that other runs hold; a job could grow; or a foreground run may preempt this one's jobs.
+// wantsReadings reports whether the run needs a reading of all GPUs: a job waits for a GPU, or for
+// resources that other runs hold; a job could grow; a foreground run may preempt this run's jobs; or
+// a regular reading is due (see attends).
 func (c *Core) wantsReadings() bool {
 	background := c.b.Settings.Background && c.live.onGPUs > 0
 	return c.waiter.id >= 0 || c.growing || c.squeezed || background && c.pool.Turns.ForegroundWaits() ||
@@ -98,7 +99,7 @@ func (l *attempts) inUse() (ids []gpu.UUID) {
 	return ids
 }
 
-// usage is an attempt's GPU use in the readings.
+// usage is an attempt's GPU use, according to the readings.
 type usage struct {
 	gpuUses  []gpuUse      // parallel to the grant's GPUs; nil before the first reading
 	peak     gpu.Bytes     // the most on one GPU
@@ -117,7 +118,7 @@ type usage struct {
 type gpuUse struct {
 	used gpu.Bytes // as last seen; -1 if unknown
 	peak gpu.Bytes // the most that was seen
-	low  gpu.Bytes // least free memory of all lists; -1 before the first
+	low  gpu.Bytes // least free memory in any list; -1 before the first
 }
 
 // see records the live attempts' GPU use, and other processes on their GPUs.
@@ -159,10 +160,10 @@ func (c *Core) see(seen gpu.Observation) {
 	}
 }
 
-// recordUse records how much an attempt uses of its i-th GPU, and reports whether the reading
+// recordUse records how much memory an attempt uses on its i-th GPU, and reports whether the reading
 // counts: it is a list with the attempt's processes, or a quick reading with no less free memory
 // than such a list. drop means that free memory fell below that of every list so far: a new list
-// must distinguish a short peak of the job from one of a neighbor.
+// must show whether the job or a neighbor uses the memory.
 func (a *attempt) recordUse(i int, r *gpu.Reading) (counts, drop bool) {
 	for len(a.gpuUses) < len(a.grant.UUIDs) {
 		a.gpuUses = append(a.gpuUses, gpuUse{used: -1, low: -1})

@@ -12,15 +12,15 @@ import (
 
 // A pruned job has ended because it was behind others that differ in a few parameters. Pruning uses
 // only what the ledger records, so that the next run decides the same. This file is the core's
-// part: it moves jobs, and those that need them.
+// part of pruning: it stops jobs and decides which jobs need no run because of them.
 type pruning struct {
-	groups map[int32]uint64      // groups of jobs that are compared
-	curves map[int32]state.Curve // reported points, as in the ledger
+	groups map[int32]uint64      // by job: its group; the jobs of a group are compared
+	curves map[int32]state.Curve // by job: its reported points, as in the ledger
 	fresh  bool                  // something was reported since the last look
 	silent bool                  // the warning about a job that reported nothing has been given
 }
 
-// ruleOf returns a job's prune rule; without one, it has no metric.
+// ruleOf returns a job's prune rule; if the job has none, the rule has no metric.
 func (c *Core) ruleOf(id int32) jobspec.Prune {
 	if id < 0 {
 		return jobspec.Prune{}
@@ -36,8 +36,8 @@ func (c *Core) pointsRule(id int32) string {
 	return ""
 }
 
-// isCurrent reports whether prune may compare a job's points that a rule has read: the job file may
-// have named another metric since. Facts of earlier versions have no rule.
+// isCurrent reports whether prune may compare points of a job that were read by a rule. The job file
+// may name another metric by now. Facts of earlier versions have no rule.
 func (c *Core) isCurrent(id int32, rule string) bool { return rule == "" || rule == c.pointsRule(id) }
 
 // initPruning finds the jobs that compete, and reads their reports in the ledger.
@@ -80,7 +80,8 @@ func (c *Core) behind(a *attempt) string {
 	return prune.Why(c.ruleOf(a.job), c.pruning.curves[a.job], others)
 }
 
-// recordReports records an attempt's reports, which a rule has read. Steps too close to the last recorded one wait.
+// recordReports records an attempt's reports, which a rule has read. Reports too close to the last
+// recorded step wait for later ones.
 func (c *Core) recordReports(a *attempt, points state.Curve, rule string) {
 	o := c.h.Open[a.uniID]
 	if o == nil || c.ruleOf(a.job).Metric == "" || len(points) == 0 || !c.isCurrent(a.job, rule) {
@@ -152,7 +153,7 @@ func (c *Core) anotherTry(id int32) bool {
 }
 
 // lacksNeed reports whether an unselected need prevents a job from running: it has not succeeded,
-// and is not one of several needs that include pruned ones.
+// and it was not pruned or is needed by name.
 func (c *Core) lacksNeed(id, need int32) bool {
 	return !c.succeededBefore(need) && (!c.wasPruned(need) || c.b.NeedsByName(id, need))
 }
@@ -169,7 +170,7 @@ func (c *Core) missesPruned(id int32, was func(need int32) bool) int32 {
 	return needs[i]
 }
 
-// isPruned reports whether a need was pruned in this run or before it, or misses one that was.
+// isPruned reports whether a need was pruned in this run or before it, or does not run because of one that was.
 func (c *Core) isPruned(need int32) bool {
 	j := &c.jobs[need]
 	return j.phase == pruned || j.phase == pending && j.reason.code == schema.PlanPruned || j.phase == unselected && c.wasPruned(need)

@@ -8,8 +8,8 @@ import (
 	"gpurun/state"
 )
 
-// The consequences of health's findings stay in Core: they change jobs, their retries and
-// published quarantines.
+// The consequences of health's findings are handled in Core, since they change jobs, their retries
+// and published quarantines.
 
 // examine quarantines devices with enough evidence against them.
 func (c *Core) examine() {
@@ -67,7 +67,7 @@ func (ev Published) on(c *Core) { c.health.published(c.now.Boot, ev.UUID) }
 // released.
 func (c *Core) excused(a *attempt, s symptoms, f state.Fact, ev Ended) string {
 	switch {
-	case !c.begun: // independent of how its job ends
+	case !c.begun: // no job is marked as running yet, so only the edge's reason counts
 		return ev.Uncharged
 	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0 || c.jobs[a.job].quit:
 		return ""

@@ -44,7 +44,7 @@ type request struct {
 
 func (r *request) waits(now time.Duration) bool { return r.out && now-r.at <= readingLost }
 
-// nextDue returns when a reading that is due at next needs attention.
+// nextDue returns when to act: at next or, if a reading is on its way, when it counts as lost.
 func (r *request) nextDue(next time.Duration) time.Duration {
 	if r.out {
 		return r.at + readingLost + 1
@@ -93,9 +93,9 @@ func (r *readings) pause(poll time.Duration) time.Duration {
 	return min(poll<<min(r.failures, 10), max(longestPause, poll))
 }
 
-// due returns the readings to request now. wanted means that a job waits for a GPU, or that the use
-// by other runs matters. A reading of all GPUs takes longer, and waits for a quick reading of those
-// in hand-over.
+// due returns the readings to request now. wanted means that a job waits for a GPU, or that other
+// runs' use of GPUs matters. A reading of all GPUs takes longer than a quick reading of those in
+// hand-over, and waits for it.
 func (r *readings) due(now time.Duration, live *attempts, wanted, handingOver bool, poll time.Duration) (due []Read) {
 	stray := live.strayDue()
 	if (wanted && !handingOver || stray > 0 && now >= stray) && now >= r.next && !r.all.waits(now) {

@@ -30,7 +30,7 @@ type resizes struct {
 	possible bool                    // some job may be resized
 	moves    []move                  // in the order of their ends
 	last     map[int32]time.Duration // by job: when it was last resized or asked to save, in any run
-	declined map[int]time.Duration   // by uid of a user who did not take GPUs that a job gave up: until when jobs give up no more
+	declined map[int]time.Duration   // by uid of a user who did not take GPUs that a job gave up: when jobs may next do so
 	growing  bool                    // some job could grow, so all GPUs are read
 	warned   map[int32]bool          // jobs with a warning that the engine did not ask them to save
 }
@@ -166,7 +166,7 @@ func (c *Core) load(a *attempt, long bool) (percent int, known bool) {
 	return c.pool.Busy(c.now.Boot, max(a.began, since), a.grant.UUIDs)
 }
 
-// on records that an attempt was not asked to save its work. The engine is told to ask again later,
+// on records that an attempt was not asked to save its work. The attempt is asked again later,
 // since a script may install its handler late.
 func (ev Declined) on(c *Core) {
 	a := c.live.byID[ev.UniID]

@@ -11,7 +11,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// How many waiting jobs, queues and groups of jobs a snapshot shows.
+// Limits on the lists in a snapshot.
 const (
 	maxWaiting = 20
 	maxQueues  = 50
@@ -101,7 +101,7 @@ func (c *Core) unused() gpu.Code {
 // rest.
 func (c *Core) Jobs(now Now) []*schema.Job {
 	c.now = now
-	type alike struct { // what jobs that wait for the same things have in common
+	type alike struct { // jobs with equal values wait for the same things
 		class *class
 		after bool // the waiter comes before them
 	}
@@ -252,8 +252,9 @@ func (c *Core) next() (next *schema.Next, kept *string) {
 	return &schema.Next{Job: c.name(id), Text: w.Text}, kept
 }
 
-// first returns the first ready job that has not started, and why: it found no GPU, or a limit of
-// this run stops it. If no other job is left, it is a paused one. Without such a job, why is nil.
+// first returns the first ready job, and why it has not started: it found no GPU, or a limit of this
+// run stops it. If no job is ready, running or waiting to retry, first returns the first paused job
+// that could start. If there is no such job either, why is nil.
 func (c *Core) first() (id int32, why *schema.Wait) {
 	if id = c.waiter.id; id < 0 {
 		id = c.firstReady()
@@ -289,8 +290,8 @@ func (c *Core) viewQueues() []schema.Lane {
 	return views
 }
 
-// waits returns a wait. Each comes from the test that prevents the start, so its code always
-// matches the scheduler's decision.
+// waits returns a wait. The check that prevents a start also creates its wait, so the wait's code
+// always matches the scheduler's decision.
 func waits(code schema.WaitCode, format string, args ...any) *schema.Wait {
 	return &schema.Wait{Code: code, Text: fmt.Sprintf(format, args...), Jobs: []string{}, GPUs: []schema.WaitGPU{}}
 }
@@ -347,7 +348,8 @@ func (c *Core) whyRetry(id int32) *schema.Wait {
 	return nil
 }
 
-// Blocked returns why a job no longer runs because of its needs, or nil.
+// Blocked returns which need keeps a job from running, and why, if the job has ended for that
+// reason; otherwise nil.
 func (c *Core) Blocked(job int) *schema.Cause {
 	if n := c.missesPruned(int32(job), c.isPruned); c.jobs[job].phase == pruned && n >= 0 {
 		return needPruned(c.name(n))

@@ -19,12 +19,12 @@ type steering struct {
 
 	rereading bool    // the files are being read: more jobs may join
 	limit     Limit   // last limit sent to the engine
-	at        []int32 // by job: its place in the files; nil for its ID
+	at        []int32 // by job: its place in the files; if nil, the place is the ID
 	beside    []Beside
 }
 
-// PauseRequested stops all starts, or those of some jobs, until it is undone. Running jobs
-// continue.
+// PauseRequested stops all starts, or those of some jobs, until a request with Resume undoes it.
+// Running jobs continue.
 type PauseRequested struct {
 	Jobs   []int
 	All    bool
@@ -35,15 +35,15 @@ type PauseRequested struct {
 // immediately.
 type RetryRequested struct{ Jobs []int }
 
-// JobsChanged brings the batch with new requests of jobs that have not started, and all positions
-// that the user has assigned.
+// JobsChanged brings a batch in which some jobs that have not started have new requests, and all
+// positions that the user has assigned.
 type JobsChanged struct {
 	Batch  *jobspec.Batch
 	Jobs   []int
 	Beside []Beside
 }
 
-// A Beside puts jobs right before or after another one of the same priority and queue.
+// A Beside puts jobs right before or after another job of the same priority and queue.
 type Beside struct {
 	Jobs  []int32 // ascending
 	Other int32
@@ -92,7 +92,7 @@ func (c *Core) Paused(job int) bool {
 // Cancelling reports whether a user has cancelled a job whose attempt has yet to end.
 func (c *Core) Cancelling(job int) bool { return c.jobs[job].quit && c.jobs[job].own > 0 }
 
-// Drained is why no more jobs start after gpurun stop --drain, until gpurun resume.
+// Drained is the reason why no more jobs start between gpurun stop --drain and gpurun resume.
 const Drained = "stopped by gpurun stop --drain"
 
 // Closing returns why no more jobs start in this run, or "".
@@ -118,7 +118,7 @@ func (ev RetryRequested) on(c *Core) {
 	c.recount()
 }
 
-// reopen makes an ended job wait for its start again, and with it the jobs that it blocked.
+// reopen makes an ended job, and the jobs that it blocked, wait to start again.
 func (c *Core) reopen(id int32) {
 	for open := []int32{id}; len(open) > 0; {
 		id := open[len(open)-1]
@@ -148,7 +148,7 @@ func (c *Core) recount() {
 			c.set(id, pending)
 		}
 	}
-	for id := range c.each { // jobs that end here were counted above; cascade subtracts them
+	for id := range c.each { // needs that end here were counted above; cascade subtracts them
 		c.consider(id)
 	}
 }
@@ -338,7 +338,7 @@ func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 		}
 		return
 	}
-	// If an earlier run stopped it, it is unknown whether the signal was ever sent.
+	// If an earlier run decided to stop the attempt, the signal may never have been sent.
 	again := a.stop != "" && a.stop != state.WhyResize && !a.prior
 	c.recordStop(a, why)
 	if !again || kill {
@@ -346,8 +346,8 @@ func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 	}
 }
 
-// recordStop records why an attempt is to be ended, before anything is sent to it. Only a resize
-// as the first reason gives way to another one.
+// recordStop records why an attempt is to be ended, before anything is sent to it. The first
+// reason stands, unless it is a resize.
 func (c *Core) recordStop(a *attempt, why string) {
 	if a.stop == "" || a.stop == state.WhyResize && why != a.stop {
 		f := a.fact(state.KindStop, c.now)
@@ -377,7 +377,7 @@ func (c *Core) cancel(ids []int) {
 
 // cancelUnstarted records that the user cancelled a job that is not running.
 func (c *Core) cancelUnstarted(id int32) {
-	if j := &c.jobs[id]; j.attempt > 0 { // this is about the attempt after the last one
+	if j := &c.jobs[id]; j.attempt > 0 { // the cancelled attempt is the one after the last
 		j.attempt++
 	}
 	c.failUnstarted(id, state.Cancelled, state.CauseCancelled, byStop)

@@ -16,9 +16,9 @@ type usageStats struct {
 	groups   []uint64             // by job: its seed group, 0 until it is needed; nil at first
 	recalled bool                 // seconds includes the history
 	seconds  []float32            // durations of this batch's jobs, for jobs of unknown groups
-	commands map[uint64][]float32 // the same by their command
-	widths   map[int][]float32    // and by how many GPUs they need
-	warned   bool                 // some job was reported to take all of a GPU
+	commands map[uint64][]float32 // the same, by command
+	widths   map[int][]float32    // the same, by number of GPUs
+	warned   bool                 // the user was warned about a job that took all of a GPU
 }
 
 // Unknown is the estimated duration of a job without an estimate.
@@ -38,7 +38,7 @@ func (u *usageStats) group(jobs []jobspec.Job, id int32) uint64 {
 	return u.groups[id]
 }
 
-// took adds the durations of similar jobs.
+// took records the durations of jobs that are like the given one, except for their seeds.
 func (u *usageStats) took(like *jobspec.Spec, seconds ...float32) {
 	if len(u.seconds) < maxSeconds {
 		command, width := like.Template, like.Request.Min
@@ -50,8 +50,8 @@ func (u *usageStats) took(like *jobspec.Spec, seconds ...float32) {
 func (u *usageStats) usual() time.Duration { return state.Quantile(u.seconds, 0.5) }
 
 // setAside returns the memory to reserve on each GPU for a job without gpu_memory, and the number
-// of runs of its group it is based on; 0 if there are too few. most returns the most that any GPU
-// could offer, 0 if unknown.
+// of runs of its group that it is based on. Both are 0 if there are too few runs. most returns the
+// most memory that any GPU could offer, or 0 if that is unknown.
 func setAside(s *jobspec.Spec, group *state.SeedGroup, most func() gpu.Bytes) (memory gpu.Bytes, runs int) {
 	if s.Request.Max == 0 || !s.DefaultMemory && !s.LeastMemory {
 		return 0, 0
@@ -72,8 +72,8 @@ func setAside(s *jobspec.Spec, group *state.SeedGroup, most func() gpu.Bytes) (m
 // it could get: JAX takes three quarters, TensorFlow nearly all.
 const hogShare = 70
 
-// hogged returns a warning, once, that nothing is learned from a job that allocated all free
-// memory, or "".
+// hogged returns a warning that nothing is learned from a job that allocated all free memory; "" if
+// the job did not, or if hogged has returned a warning before.
 func (u *usageStats) hogged(s *jobspec.Spec, f state.Fact, gpus []int, group *state.SeedGroup) string {
 	if !f.Preallocated || f.State != state.Succeeded || group.Hogs > 1 || u.warned || !s.DefaultMemory && !s.LeastMemory {
 		return ""

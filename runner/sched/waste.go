@@ -52,7 +52,7 @@ func (c *Core) countLost() {
 	}
 }
 
-// take returns and resets the lost time. It keeps fractions of a second.
+// take returns and resets the lost time. It keeps losses of less than a second for the next call.
 func (w *lostTime) take() (all []state.Loss) {
 	var rest []state.Loss
 	for _, l := range w.sum {

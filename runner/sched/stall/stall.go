@@ -42,7 +42,7 @@ type Work struct {
 	UniID  string
 	Output int64         // bytes; -1 if unknown
 	CPU    time.Duration // of all its processes; -1 if unknown
-	Points state.Curve   // points of its prune metric since the last time
+	Points state.Curve   // points of its prune metric since the last sample
 	Rule   string        // the rule that read them
 }
 
@@ -59,7 +59,7 @@ type Watch struct {
 	told  string        // last result of Look
 }
 
-// Lit records a reading of one of its GPUs.
+// Lit records a reading of one of the attempt's GPUs.
 func (w *Watch) Lit(r *gpu.Reading, now time.Duration) {
 	if !r.Listed && len(r.Samples) == 0 {
 		return

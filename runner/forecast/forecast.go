@@ -191,8 +191,8 @@ func (w *simulation) run(uniID string, job int, g gpu.Grant, takes time.Duration
 	w.ends = slices.Insert(w.ends, i, e)
 }
 
-// handOver is how long after an attempt's end readings of its GPUs are answered. It is longer than the
-// core reads them in quick succession.
+// handOver is how long after an attempt's end readings of its GPUs are answered. The core
+// reads them in quick succession for less time than that.
 const handOver = time.Minute
 
 // read answers a reading only if it can show something new. Answering every reading, once a second,
@@ -212,7 +212,8 @@ func (w *simulation) read(r sched.Read) {
 	}
 }
 
-// reading returns a reading of other users' use of the GPUs, which the forecast assumes to be constant.
+// reading returns a reading of other users' use of the GPUs, which the forecast assumes to be
+// constant.
 func (w *simulation) reading(r sched.Read) sched.Event {
 	o := sched.Observed{Observation: w.Seen, Quick: len(r.UUIDs) > 0 && !r.Processes}
 	o.At, o.Wishes, o.Readings = w.now.Boot, nil, slices.Clone(w.Seen.Readings)

@@ -51,8 +51,8 @@ func (c *Core) assign(a *attempt, id int32) {
 	j.failures = max(j.failures, a.n-1-a.free)
 }
 
-// follow makes the job that now has the attempt's name wait for the attempt, if that is another job:
-// the attempt's own job was renamed, or its command was changed.
+// follow makes the job that now has the attempt's name wait for the attempt, if that is another
+// job: the attempt's own job was renamed, or its command was changed.
 func (a *attempt) follow(jobs map[place]int32) {
 	if a.follows = jobs[a.byName()]; a.follows == a.job {
 		a.follows = -1
@@ -93,7 +93,7 @@ func (a *attempt) byName() place { return place{file: a.file, name: a.name} }
 func (c *Core) keyOf(id int32) place  { return place{file: c.file(id), key: c.b.Jobs[id].Key.String()} }
 func (c *Core) nameOf(id int32) place { return place{file: c.file(id), name: c.name(id)} }
 
-// jobsOf maps the places of attempts to the jobs that have them now; -1 for none.
+// jobsOf maps the places of attempts to the jobs that now have these places; -1 for none.
 func (c *Core) jobsOf(attempts []*attempt) map[place]int32 {
 	jobs := map[place]int32{}
 	for _, a := range attempts {
@@ -178,8 +178,8 @@ type Reloaded struct {
 	Rules    gpu.Rules
 }
 
-// Rejudged holds the phases in which a reload judges a job again, by new evidence. Such a job has not
-// ended in this run, or has left it.
+// Rejudged holds the phases in which a reload judges a job again, by new evidence. Such a job has
+// not ended in this run, or has left it.
 var Rejudged = []state.Phase{"", state.UpToDate, state.NotNeeded, state.Blocked, state.Pruned}
 
 func (ev Reloaded) on(c *Core) {
@@ -251,8 +251,8 @@ func (c *Core) updateMembership() (again []bool, paused map[place]bool) {
 	return again, paused
 }
 
-// pauseAgain pauses the jobs of the reloaded files with these names. A job whose command has changed
-// is a new job, but the user paused it by name.
+// pauseAgain pauses the jobs of the reloaded files with these names. A job whose command has
+// changed is a new job, but the user paused it by name.
 func (c *Core) pauseAgain(names map[place]bool) {
 	for id, j := range c.each {
 		if len(names) > 0 && !j.gone && !j.paused && j.phase == pending && names[c.nameOf(id)] {
@@ -306,8 +306,8 @@ func (c *Core) judgeAgain(again []bool) {
 	}
 }
 
-// rerunAfterNeeds makes jobs that succeeded in this run run again if their needs have changed or will
-// run again. For example, adding jobs reruns the job that tabulates all results.
+// rerunAfterNeeds reruns jobs that succeeded in this run if their needs have changed or will run
+// again. For example, adding jobs reruns the job that tabulates all results.
 func (c *Core) rerunAfterNeeds() {
 	f := verdictPass{c: c}
 	for _, id := range c.graph.order {
@@ -336,8 +336,8 @@ func (ev TakeOverRequested) on(c *Core) {
 	c.recount()
 }
 
-// applyEnds records successes of jobs that are not running, and unblocks the jobs that need them. It
-// returns the jobs of the run that have ended as a result.
+// applyEnds records successes of jobs that are not running, and unblocks the jobs that need them.
+// It returns the jobs of the run that have ended as a result.
 func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 	ended = make([]bool, len(c.jobs))
 	for id, j := range c.each {
@@ -354,8 +354,9 @@ func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 	return ended
 }
 
-// matchAttempts finds the jobs of live attempts, and the jobs that must wait for them. A job must wait
-// if an attempt was started under its name, which also names the log, but with a different command.
+// matchAttempts finds the jobs of live attempts, and the jobs that must wait for them. A job must
+// wait if an attempt was started under its name, which also names the log, but with a different
+// command.
 func (c *Core) matchAttempts() {
 	jobs := c.jobsOf(c.live.all)
 	for _, a := range c.live.all {

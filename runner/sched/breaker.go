@@ -39,8 +39,8 @@ type streak struct {
 }
 
 // failed counts a job's failed first attempt, and reports whether its group must be held from now
-// on. If all failures were on one GPU, that GPU may be at fault. Then, if elsewhere reports that the
-// job could run without it, twice as many failures are needed.
+// on. If all failures were on one GPU, that GPU may be at fault. Then, if elsewhere reports that
+// the job could run without it, twice as many failures are needed.
 func (b *breaker) failed(key uint64, limit int, fl state.Failure, on gpu.Grant, elsewhere func([]gpu.UUID) bool) bool {
 	g := b.groups[key]
 	if g.worked {

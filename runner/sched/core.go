@@ -225,7 +225,7 @@ func (ev StateFailed) on(c *Core) {
 
 // record emits a fact and applies it.
 func (c *Core) record(file int, job int32, f state.Fact) {
-	if f.Kind == state.KindEnd && job >= 0 { // prune needs only the last end of a job
+	if f.Kind == state.KindEnd && job >= 0 { // a job's last end holds all that prune needs
 		if o := c.h.Open[f.UniID]; o != nil {
 			f.NoPrune = o.Start.NoPrune
 			c.jobs[job].anew = c.jobs[job].anew && f.Withdrawn(&o.Start)
@@ -273,8 +273,8 @@ func (c *Core) apply(file int, f state.Fact) {
 
 // giveUp ends the wait once the first job waiting for a GPU has waited long enough while no job of
 // this run held a GPU. Long enough is max_wait or, with --no-wait, until all GPUs have been read
-// once. --no-wait lets a hand-over finish first if that may let a job start. max_wait keeps counting
-// during a hand-over, since the driver may fail in the middle of it.
+// once. --no-wait lets a hand-over finish first if that may let a job start. max_wait keeps
+// counting during a hand-over, since the driver may fail in the middle of it.
 func (c *Core) giveUp() {
 	w, now := &c.waiter, c.now.Boot
 	c.closeHandOvers(func(h *handOver) bool { return now-h.began >= handOverFor }) // its memory was not freed in time
@@ -331,8 +331,8 @@ func (c *Core) giveUpQueued() {
 	c.failedFast = true
 }
 
-// breakDeadlock handles a batch whose jobs wait for each other. Loading a batch rules this out. If it
-// happens anyway, breakDeadlock marks the first of these jobs blocked, rather than wait forever.
+// breakDeadlock handles a batch whose jobs wait for each other. Loading a batch rules this out. If
+// it happens anyway, breakDeadlock marks the first of these jobs blocked, rather than wait forever.
 func (c *Core) breakDeadlock() bool {
 	if !c.begun || c.sealed() || c.pauses > 0 || len(c.live.all)+len(c.moves) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
 		return false

@@ -1,8 +1,8 @@
-// Package sched is the scheduler. Step takes an event and the time, and returns the
-// actions to perform. The package reads no clock, file, device or process; its only
-// randomness comes from a seed passed in; and no decision depends on the iteration
-// order of a map. Facts record what happened to jobs. Only apply(Fact) makes the changes
-// that a fact describes, whether the fact is live or replayed.
+// Package sched is the scheduler. Step takes an event and the time, and returns the actions to
+// perform. The package reads no clock, file, device or process; its only randomness comes from a
+// seed passed in; and no decision depends on the iteration order of a map. Facts record what
+// happened to jobs. Only apply(Fact) makes the changes that a fact describes, whether the fact is
+// live or replayed.
 //
 // Terms: a job is ready when its needs and its queue let it run. It is granted GPUs, prepared (the
 // edge claims them and creates what a start needs), started, and ended. A job backs off while it
@@ -26,8 +26,8 @@
 //
 // While a job with a stall or prune setting runs, the core also makes the loop sample its attempts
 // (SampleProgress, ProgressSampled): CPU time and output 20 times per stall time, and the prune
-// metric every second, or every 10 s on a cluster. runner/sched/stall tracks how long there has been
-// no output, CPU time or GPU use. Runs without such jobs do not bear this cost.
+// metric every second, or every 10 s on a cluster. runner/sched/stall tracks how long there has
+// been no output, CPU time or GPU use. Runs without such jobs do not bear this cost.
 //
 // Only a list shows which process uses memory, so the pool ignores a quick reading of a GPU in use.
 // A GPU that was last read over 0.1 s ago is reserved for its next job, and read again before that

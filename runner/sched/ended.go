@@ -156,10 +156,10 @@ func (a *attempt) stopped(e Ended) string {
 	return a.stop
 }
 
-// outcome returns how an attempt ended and, unless it succeeded, the kind of failure, the
-// cause and the reason. stop is why the attempt was stopped. A reason recorded before the first signal
-// decides regardless of the exit status, since a checkpoint handler that exits with 0 is not
-// a success.
+// outcome returns how an attempt ended and, unless it succeeded, the kind of failure, the cause and
+// the reason. stop is why the attempt was stopped. A reason recorded before the first signal
+// decides regardless of the exit status, since a checkpoint handler that exits with 0 is not a
+// success.
 func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.CauseCode, reason string) {
 	cause = state.StopCause(stop)
 	switch stop {
@@ -168,9 +168,9 @@ func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.Caus
 	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU, state.WhyPreempted:
 		return state.Interrupted, "", cause, ""
 	case state.WhyResize:
-		// A job that saves its work and exits with 0 is not done unless its outputs are all there. Nor
-		// is one whose trainer was asked instead of its script (Aside): the script may have continued
-		// and written the outputs from a half-trained model.
+		// A job that saves its work and exits with 0 is not done unless its outputs are all there.
+		// Nor is one whose trainer was asked instead of its script (Aside): the script may have
+		// continued and written the outputs from a half-trained model.
 		if !e.Whole || e.Aside || e.ExitCode != 0 || e.Signal != "" || e.Lost || e.Failed != "" {
 			return state.Interrupted, "", cause, ""
 		}

@@ -43,11 +43,11 @@ type ClaimsChanged struct {
 	Wishes []gpu.Wish
 }
 
-// Prepared reports that Prepare succeeded: the claim is held and the record is created.
-// Start holds what only the edge knows: UniID, Log, Commands, Inputs. The core completes and
-// records it. Claims are the other runs' claims, read once this attempt's claim was visible to those
-// runs; nil if nothing was claimed. If one of them conflicts with the grant, the core discards the
-// attempt, as it does for a PrepareFailed with Rival set.
+// Prepared reports that Prepare succeeded: the claim is held and the record is created. Start holds
+// what only the edge knows: UniID, Log, Commands, Inputs. The core completes and records it. Claims
+// are the other runs' claims, read once this attempt's claim was visible to those runs; nil if
+// nothing was claimed. If one of them conflicts with the grant, the core discards the attempt, as
+// it does for a PrepareFailed with Rival set.
 type Prepared struct {
 	Job    int
 	Start  state.Fact
@@ -104,7 +104,8 @@ type Suspended struct {
 // timeout, or for a resize.
 type StopAnnounced struct{ UniID, Why string }
 
-// Declined reports that the engine did not ask an attempt to save its work, so the attempt continues.
+// Declined reports that the engine did not ask an attempt to save its work, so the attempt
+// continues.
 type Declined struct{ UniID, Why string }
 
 // Ended reports the raw end of an attempt and its evidence; the core decides what they mean.
@@ -231,7 +232,8 @@ type TakeOverRequested struct {
 	Evidence map[int]Evidence
 }
 
-// An Action is something to do outside the core. Actions are performed in the order returned by Step.
+// An Action is something to do outside the core. Actions are performed in the order returned by
+// Step.
 type Action interface{ action() }
 
 // Record: append the fact to the ledger of the batch's file, then pass it to the sinks.

@@ -117,7 +117,7 @@ func (c *Core) settleOffers() {
 		case c.pool.WasTaken(h.id, h.turn):
 			h.until, c.refill = 0, true
 		case late || c.offersBefore(i) >= c.pool.Turns.Wants(c.now.Boot, h.turn):
-			if late && !c.pool.ClaimedByOther(h.id) || c.pool.Turns.Renewed(h.turn) { // a third run's claim excuses it
+			if late && !c.pool.ClaimedByOther(h.id) || c.pool.Turns.Renewed(h.turn) { // a third run's claim is an excuse
 				c.pool.Turns.Skip(c.now.Boot, h.turn)
 				if h.gift { // no job is resized for this user again for a while
 					c.resizes.declined[h.turn.UID] = c.now.Boot + declinedFor

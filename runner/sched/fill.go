@@ -35,7 +35,8 @@ func (h *firstInLine) wait(id int32, now time.Duration) {
 	}
 }
 
-// await records that a job found too little of a pool or, if resource is "", of cores and host memory.
+// await records that a job found too little of a pool or, if resource is "", of cores and host
+// memory.
 func (c *Core) await(resource string, id int32) {
 	if c.lines[resource] == nil {
 		h := noneInLine()
@@ -46,7 +47,8 @@ func (c *Core) await(resource string, id int32) {
 	}
 }
 
-// keptFor returns the other job that a resource is kept for because that job's patience is over, or -1.
+// keptFor returns the other job that a resource is kept for because that job's patience is over, or
+// -1.
 func (c *Core) keptFor(resource string, id int32) int32 {
 	if h := c.lines[resource]; h != nil && h.id != id && c.patienceOver(h) {
 		return h.id
@@ -194,9 +196,9 @@ func (c *Core) pick(id int32) (gpu.Grant, bool) {
 }
 
 // waitsForOtherGPUs reports whether a job waits for GPUs other than those that it avoids. Enough
-// such GPUs must be free or held by this run, and the job's patience must not be over. After a death
-// with the signature of a device fault, the job waits regardless of both, until no other job of the
-// run is left.
+// such GPUs must be free or held by this run, and the job's patience must not be over. After a
+// death with the signature of a device fault, the job waits regardless of both, until no other job
+// of the run is left.
 func (c *Core) waitsForOtherGPUs(id int32, req gpu.Request, aside []gpu.UUID) bool {
 	if c.health.signed(id) {
 		others := func(cl *class) bool { return c.firstOf(cl) >= 0 && cl.req.Avoid == "" }
@@ -223,9 +225,9 @@ func (c *Core) canRunElsewhere(id int32, ids []gpu.UUID) bool {
 	return n >= max(req.Min, 1)
 }
 
-// keepBehind keeps GPUs for a job behind the first in line, if the job's patience is over and that of
-// the first is not. Otherwise, smaller jobs would take them while, for example, the next job of a queue
-// waits for the GPU that the one before it has just left.
+// keepBehind keeps GPUs for a job behind the first in line, if the job's patience is over and that
+// of the first is not. Otherwise, smaller jobs would take them while, for example, the next job of
+// a queue waits for the GPU that the one before it has just left.
 func (c *Core) keepBehind(id int32) {
 	if w := &c.waiter; w.keptFor == w.id && c.overtaken(&w.firstInLine, id) && !c.patienceOver(&w.firstInLine) {
 		c.keep(id)
@@ -395,9 +397,9 @@ func (c *Core) unavailable(id int32) (ids []gpu.UUID) {
 	return ids
 }
 
-// withheld reports whether this run keeps a job off a GPU now, and why. free means that the pool would
-// grant the GPU. If not, the pool's reason takes precedence over another run's turn and over other
-// jobs of this run.
+// withheld reports whether this run keeps a job off a GPU now, and why. free means that the pool
+// would grant the GPU. If not, the pool's reason takes precedence over another run's turn and over
+// other jobs of this run.
 func (c *Core) withheld(id int32, uuid gpu.UUID, free bool) (why noGPU, is bool) {
 	w := &c.waiter
 	kept := func(job int32, more string) (noGPU, bool) {
@@ -442,8 +444,8 @@ func wants(r gpu.Request) string {
 // maxReasons bounds the reasons that are listed one by one.
 const maxReasons = 4
 
-// DescribeVerdicts describes a request, with the number of runs it was learned from. For each GPU that
-// could ever serve the request, it says whether the GPU is free, or why it is not.
+// DescribeVerdicts describes a request, with the number of runs it was learned from. For each GPU
+// that could ever serve the request, it says whether the GPU is free, or why it is not.
 func DescribeVerdicts(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
 	words := wants(r)
 	if runs > 0 {
@@ -460,8 +462,8 @@ func DescribeVerdicts(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
 	})
 }
 
-// groupByReason uses say to describe each GPU that could ever serve the request, and groups GPUs with
-// the same description. An empty description means free.
+// groupByReason uses say to describe each GPU that could ever serve the request, and groups GPUs
+// with the same description. An empty description means free.
 func groupByReason(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string {
 	var reasons lackList
 	var words []string

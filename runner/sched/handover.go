@@ -41,7 +41,7 @@ type handOver struct {
 	turn  gpu.Turn      // the run that gets it next
 	until time.Duration // when its offer to another run expires; 0 if it is not offered
 	dealt bool          // whose turn it is has been decided
-	gift  bool          // a job was resized for turn
+	gift  bool          // a job was resized to free it for turn
 	given bool          // offered by another run; only a process list shows that the run's processes are gone
 }
 
@@ -159,9 +159,10 @@ func (c *Core) yield() {
 	c.hands = slices.DeleteFunc(c.hands, func(h handOver) bool { return !h.open && h.claim == "" })
 }
 
-// passing returns the GPUs whose kept claims remain: those of attempts being prepared, those kept for
-// jobs being resized, and those in hand-over that, together with the free GPUs, may give some waiting
-// job everything it requests. No GPU stays claimed for a job that would still have to wait for others.
+// passing returns the GPUs whose kept claims remain: those of attempts being prepared, those kept
+// for jobs being resized, and those in hand-over that, together with the free GPUs, may give some
+// waiting job everything it requests. No GPU stays claimed for a job that would still have to wait
+// for others.
 func (c *Core) passing() (ids []gpu.UUID) {
 	ids = c.live.unclaimed()
 	for _, m := range c.moves {

@@ -11,9 +11,9 @@ import (
 )
 
 // A job's death with the signature of a device fault spends a retry only once the job has died this
-// way on two devices. Until then, the job waits for another device, or until no other job of the run
-// is left. If the attempt had one device, that device is quarantined, unless the driver reports that
-// the device contained the error.
+// way on two devices. Until then, the job waits for another device, or until no other job of the
+// run is left. If the attempt had one device, that device is quarantined, unless the driver reports
+// that the device contained the error.
 //
 // Without a signature, a GPU is suspected when attempts die on it one after another, soon after
 // their start and in ways that can be its fault. The GPU is quarantined once one of their jobs has
@@ -152,7 +152,7 @@ func (h *health) recordDeath(now time.Duration, a *attempt, f state.Fact) {
 	}
 }
 
-// recordBetter records that a job which died on other devices did better on those of a.
+// recordBetter records that a job that died on other devices did better on those of a.
 func (h *health) recordBetter(a *attempt, how string) {
 	for _, r := range h.series {
 		for i := range r.deaths {
@@ -177,8 +177,7 @@ type quarantineDecision struct {
 }
 
 // examine returns the first device with enough evidence against it. If there is none, it decides
-// which devices rest. retriable reports whether a job can still be tried on other
-// devices.
+// which devices rest. retriable reports whether a job can still be tried on other devices.
 func (h *health) examine(now time.Duration, live iter.Seq[*attempt], retriable func(int32, []gpu.UUID) bool) (quarantineDecision, bool) {
 	h.resting = nil
 	for id, t := range h.signatures {
@@ -295,8 +294,8 @@ func (h *health) unpublished(seen *gpu.Observation) {
 	}
 }
 
-// observe returns the devices whose readings show a fault (found). It also returns the jobs that died
-// of an error that turned out to be contained (cleared): they need not avoid their devices.
+// observe returns the devices whose readings show a fault (found). It also returns the jobs that
+// died of an error that turned out to be contained (cleared): they need not avoid their devices.
 func (h *health) observe(now time.Duration, seen gpu.Observation, quick bool) (found []quarantineDecision, cleared []int32) {
 	for i := range seen.Readings {
 		r := &seen.Readings[i]
@@ -403,8 +402,8 @@ func (h *health) signed(job int32) bool {
 	return m.signed && len(m.suspects) > 0
 }
 
-// excused returns why a failure spends no retry, or "". The reason is the edge's reason, given, or the
-// health of the attempt's devices. sick names one of them that is quarantined, or is "".
+// excused returns why a failure spends no retry, or "". The reason is the edge's reason, given, or
+// the health of the attempt's devices. sick names one of them that is quarantined, or is "".
 func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick string, another func(int32, []gpu.UUID) bool) string {
 	m, blamed := h.jobs[a.job], gpuNumbers(a.grant.Indices)+" may be at fault"
 	switch {

@@ -8,10 +8,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// A held job has not ended: it runs in the next run, or in this one if another
-// job of its group succeeds after all. Holding is in the core, not in the breaker,
-// since it affects jobs, their queues and the jobs that need them. Jobs that have been tried keep
-// their retries.
+// A held job has not ended: it runs in the next run, or in this one if another job of its group
+// succeeds after all. Holding is in the core, not in the breaker, since it affects jobs, their
+// queues and the jobs that need them. Jobs that have been tried keep their retries.
 
 // template returns the breaker's key of a job's group.
 func (c *Core) template(id int32) uint64 { return c.spec(id).Template }
@@ -47,7 +46,7 @@ func (c *Core) isHeld(id int32) bool {
 // Held reports whether a job is held because its group is.
 func (c *Core) Held(job int) bool { return c.jobs[job].phase == held && c.isHeld(int32(job)) }
 
-// needsHeld reports whether a job needs one that is held.
+// needsHeld reports whether a job needs a held job.
 func (c *Core) needsHeld(id int32) bool {
 	return c.counts[held] > 0 && slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })
 }

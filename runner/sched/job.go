@@ -218,8 +218,8 @@ func (c *Core) cascade() {
 	for len(c.ended) > 0 {
 		id := c.ended[len(c.ended)-1]
 		c.ended = c.ended[:len(c.ended)-1]
-		// An interrupted job is neither done nor failed. The jobs that need it stay
-		// as they are; no more jobs start in this run anyway.
+		// An interrupted job is neither done nor failed. The jobs that need it stay as they are; no
+		// more jobs start in this run anyway.
 		if p := c.jobs[id].phase; p != interrupted {
 			for _, d := range c.graph.needers[id] {
 				c.jobs[d].unmet--

@@ -61,8 +61,8 @@ func (c *Core) read() {
 }
 
 // wantsReadings reports whether the run needs a reading of all GPUs: a job waits for a GPU, or for
-// resources that other runs hold; a job could grow; a foreground run may preempt this run's jobs; or
-// a regular reading is due (see attends).
+// resources that other runs hold; a job could grow; a foreground run may preempt this run's jobs;
+// or a regular reading is due (see attends).
 func (c *Core) wantsReadings() bool {
 	background := c.b.Settings.Background && c.live.onGPUs > 0
 	return c.waiter.id >= 0 || c.growing || c.squeezed || background && c.pool.Turns.ForegroundWaits() ||
@@ -108,10 +108,10 @@ type usage struct {
 	lookAt   time.Duration // when to look for it on other GPUs next; 0 for never
 	looks    int           // number of such looks so far
 	strayed  []gpu.UUID    // other GPUs on which it was seen
-	stray    string        // the message about that
+	stray    string        // the message about the latest of them
 	came     []newcomer    // other processes that came to its GPUs while it ran
 	company  []neighbors   // parallel to the grant's GPUs: other processes there
-	fault    fault         // who caused it to run out of memory
+	fault    fault         // the party at fault for its end
 }
 
 // A gpuUse is the memory use of an attempt on one of its GPUs.
@@ -160,10 +160,10 @@ func (c *Core) see(seen gpu.Observation) {
 	}
 }
 
-// recordUse records how much memory an attempt uses on its i-th GPU, and reports whether the reading
-// counts: it is a list with the attempt's processes, or a quick reading with no less free memory
-// than such a list. drop means that free memory fell below that of every list so far: a new list
-// must show whether the job or a neighbor uses the memory.
+// recordUse records how much memory an attempt uses on its i-th GPU, and reports whether the
+// reading counts: it is a list with the attempt's processes, or a quick reading with no less free
+// memory than such a list. drop means that free memory fell below that of every list so far: a new
+// list must show whether the job or a neighbor uses the memory.
 func (a *attempt) recordUse(i int, r *gpu.Reading) (counts, drop bool) {
 	for len(a.gpuUses) < len(a.grant.UUIDs) {
 		a.gpuUses = append(a.gpuUses, gpuUse{used: -1, low: -1})

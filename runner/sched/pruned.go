@@ -16,7 +16,7 @@ import (
 type pruning struct {
 	groups map[int32]uint64      // by job: its group; the jobs of a group are compared
 	curves map[int32]state.Curve // by job: its reported points, as in the ledger
-	fresh  bool                  // something was reported since the last look
+	fresh  bool                  // something was reported since prune last compared the jobs
 	silent bool                  // the warning about a job that reported nothing has been given
 }
 
@@ -36,8 +36,8 @@ func (c *Core) pointsRule(id int32) string {
 	return ""
 }
 
-// isCurrent reports whether prune may compare points of a job that were read by a rule. The job file
-// may name another metric by now. Facts of earlier versions have no rule.
+// isCurrent reports whether prune may compare points of a job that were read by a rule. The job
+// file may name another metric by now. Facts of earlier versions have no rule.
 func (c *Core) isCurrent(id int32, rule string) bool { return rule == "" || rule == c.pointsRule(id) }
 
 // initPruning finds the jobs that compete, and reads their reports in the ledger.
@@ -170,7 +170,8 @@ func (c *Core) missesPruned(id int32, was func(need int32) bool) int32 {
 	return needs[i]
 }
 
-// isPruned reports whether a need was pruned in this run or before it, or does not run because of one that was.
+// isPruned reports whether a need was pruned in this run or before it, or does not run because of
+// one that was.
 func (c *Core) isPruned(need int32) bool {
 	j := &c.jobs[need]
 	return j.phase == pruned || j.phase == pending && j.reason.code == schema.PlanPruned || j.phase == unselected && c.wasPruned(need)

@@ -11,7 +11,7 @@ import (
 const (
 	readingLost  = 2 * time.Minute        // after this long, no answer is coming
 	shortPause   = 50 * time.Millisecond  // the shortest poll
-	longestPause = time.Minute            // between failing readings, or a poll if that is longer
+	longestPause = time.Minute            // between failing readings, unless a poll is longer
 	usedFirst    = 500 * time.Millisecond // after a start, so that short jobs are sampled too
 	usedEvery    = time.Second
 	attendEvery  = time.Minute // between readings of all GPUs while no job waits; see attends
@@ -25,7 +25,7 @@ type readings struct {
 	all       request
 	next      time.Duration // when all may be read again
 	succeeded time.Duration // when all were last read
-	tried     time.Duration // when such a reading last came back, successful or not; 0 for never
+	tried     time.Duration // when a reading of all last came back, successful or not; 0 for never
 	failures  int           // in a row
 	err       string        // the latest failure
 
@@ -38,7 +38,7 @@ type readings struct {
 
 // A request is a reading that may be on its way.
 type request struct {
-	at  time.Duration // when it was last requested
+	at  time.Duration // when the reading was last requested
 	out bool          // and not yet answered
 }
 

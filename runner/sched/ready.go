@@ -272,8 +272,8 @@ func (c *Core) poolSize(name string) int {
 	return 0
 }
 
-// full returns why a job's pool prevents its start now, or nil. Once the patience of a job that needs
-// more than is left is over, no other job may take any of the pool.
+// full returns why a job's pool prevents its start now, or nil. Once the patience of a job that
+// needs more than is left is over, no other job may take any of the pool.
 func (c *Core) full(id int32) *schema.Wait {
 	use := c.spec(id).Pool
 	if use.N == 0 {

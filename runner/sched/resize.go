@@ -14,8 +14,8 @@ import (
 // ones that it gets in addition. In between, the job is in a move.
 //
 // A job shrinks only for a waiting run, which is offered the GPUs. That run's wish must be ahead of
-// this run's, unless the job makes little use of its GPUs. A job grows if it uses its GPUs
-// well and no other run wants the free ones.
+// this run's, unless the job makes little use of its GPUs. A job grows if it uses its GPUs well and
+// no other run wants the free ones.
 //
 // Resizing is part of Core, not a separate policy: it ends an attempt, holds its GPUs in between,
 // deals the others, and starts the job again, so it would need nearly all of Core.

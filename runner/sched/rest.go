@@ -98,9 +98,9 @@ func (c *Core) remainingJobs() (ids []int32) {
 	return ids
 }
 
-// known returns the past durations of the most similar jobs: those that differ only in their seed or,
-// if there are none, those with the same command, those with the same number of GPUs, or all jobs of
-// the batch.
+// known returns the past durations of the most similar jobs: those that differ only in their seed
+// or, if there are none, those with the same command, those with the same number of GPUs, or all
+// jobs of the batch.
 func (c *Core) known(id int32) []float32 {
 	if g := c.seedGroup(id); g != nil && len(g.Seconds) > 0 {
 		return slices.Clone(g.Seconds)

@@ -237,8 +237,8 @@ const (
 // has to itself: displays and the driver take some.
 const maxHidden = 512 * gpu.MiB
 
-// neighbors tracks other users' memory on one of an attempt's GPUs. That memory counts
-// as theirs only once the attempt has been seen there. Until then, it may be the attempt's own, in a
+// neighbors tracks other users' memory on one of an attempt's GPUs. That memory counts as theirs
+// only once the attempt has been seen there. Until then, it may be the attempt's own, in a
 // container.
 type neighbors struct {
 	before, now       []gpu.Process // when the attempt started, and in the latest list

@@ -252,9 +252,9 @@ func (c *Core) next() (next *schema.Next, kept *string) {
 	return &schema.Next{Job: c.name(id), Text: w.Text}, kept
 }
 
-// first returns the first ready job, and why it has not started: it found no GPU, or a limit of this
-// run stops it. If no job is ready, running or waiting to retry, first returns the first paused job
-// that could start. If there is no such job either, why is nil.
+// first returns the first ready job, and why it has not started: it found no GPU, or a limit of
+// this run stops it. If no job is ready, running or waiting to retry, first returns the first
+// paused job that could start. If there is no such job either, why is nil.
 func (c *Core) first() (id int32, why *schema.Wait) {
 	if id = c.waiter.id; id < 0 {
 		id = c.firstReady()

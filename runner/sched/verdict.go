@@ -140,7 +140,7 @@ func (f *verdictPass) verdict(id int32) (fate decision, why reason) {
 	case !forced && len(c.b.Jobs[id].Needs) > 0 && c.markedDone(id):
 		// Its needs do not matter.
 	case when == jobspec.OnFailure && need >= 0:
-		// Whether it has anything to do is known once its needs have ended.
+		// Only the ends of its needs will show whether it has anything to do.
 	case when == jobspec.OnFailure:
 		return hasNothing, reason{schema.PlanNotNeeded, "not needed: none of its needs failed"}
 	case missing && when != jobspec.Always:

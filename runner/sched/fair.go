@@ -117,7 +117,8 @@ func (c *Core) settleOffers() {
 		case c.pool.WasTaken(h.id, h.turn):
 			h.until, c.refill = 0, true
 		case late || c.offersBefore(i) >= c.pool.Turns.Wants(c.now.Boot, h.turn):
-			if late && !c.pool.ClaimedByOther(h.id) || c.pool.Turns.Renewed(h.turn) { // a third run's claim is an excuse
+			// A user is not skipped if a third run's claim kept them from taking the GPU in time.
+			if late && !c.pool.ClaimedByOther(h.id) || c.pool.Turns.Renewed(h.turn) {
 				c.pool.Turns.Skip(c.now.Boot, h.turn)
 				if h.gift { // no job is resized for this user again for a while
 					c.resizes.declined[h.turn.UID] = c.now.Boot + declinedFor
@@ -183,7 +184,7 @@ func (c *Core) wishRequests() (asks []gpu.WishRequest) {
 		}
 		return int(a.jobs[0].rank - b.jobs[0].rank)
 	})
-	unused := slices.Concat(c.excluded, c.health.resting, c.pool.Sick()) // that other runs might still offer
+	unused := slices.Concat(c.excluded, c.health.resting, c.pool.Sick()) // GPUs that others might still offer
 	for _, cl := range wanting[:min(len(wanting), maxAsks)] {
 		a := c.pool.WishRequest(c.now.Boot, cl.req, min(len(cl.jobs), c.pool.Size()), unused)
 		if a.Min == 0 || max(a.Room, a.Most) > 0 && len(a.UUIDs) > 0 {

@@ -26,8 +26,8 @@ type firstInLine struct {
 
 func noneInLine() firstInLine { return firstInLine{-1, map[int32]time.Duration{}} }
 
-// wait makes a job the first in line. Its wait keeps counting while another job, such as the next
-// one of a queue, is briefly first instead.
+// wait makes a job the first in line. Its waiting time keeps counting while another job, such as
+// the next one of a queue, is briefly first instead.
 func (h *firstInLine) wait(id int32, now time.Duration) {
 	h.id = id
 	if _, before := h.began[id]; !before {
@@ -234,8 +234,8 @@ func (c *Core) keepBehind(id int32) {
 	}
 }
 
-// keep keeps all GPUs that a job could use, if they would suffice. If limits leave this run too few
-// more GPUs for the job, every GPU that another job takes delays it, so keep keeps all GPUs.
+// keep keeps all GPUs that a job could use, if they would suffice. If this run may not hold enough
+// additional GPUs for the job, every GPU that another job takes delays it, so keep keeps all GPUs.
 func (c *Core) keep(id int32) {
 	w, req, aside := &c.waiter, c.jobs[id].class.req, c.unavailable(id)
 	suitable := c.pool.SuitableAfter(c.now.Boot, req, aside)

@@ -44,7 +44,7 @@ func newHealth() health {
 // A signature is a sign that a device had a fault.
 type signature struct {
 	at        time.Duration
-	contained bool   // the device contained the error, so it is sound
+	contained bool   // the device contained the error and is sound
 	why       string // set if only the log of job shows the fault: the next reading decides
 	job       int32
 }

@@ -13,9 +13,9 @@ import (
 
 // A CommandLine is a line that will run as a job of its own, in its own shell.
 type CommandLine struct {
-	Text  string   // without parts that a job does not need: nohup, and the & at its end
+	Text  string   // without the parts that a job does not need: nohup and a final &
 	Taken []string // what was removed: "nohup", "&"
-	Idle  string   // its command, if it only changes its own shell or waits: "cd"
+	Idle  string   // its first command, if the line only changes its own shell or waits: "cd"
 	Err   string   // why it is not a complete command
 	At    int      // where: the line, from 1; 0 if unknown
 }
@@ -46,8 +46,8 @@ func ParseCommandLine(text string) (l CommandLine) {
 	return l
 }
 
-// Words splits a line into words, and the texts between them. Joined with spaces, they mean the same to
-// the shell.
+// Words splits a line into its words and the text between them. Joined with spaces, these pieces
+// mean the same to the shell as the line.
 func Words(text string) (words []fold.Word) {
 	whole := []fold.Word{{Text: text, Raw: true}}
 	normalized := func(text string) (*syntax.File, string) {
@@ -101,7 +101,7 @@ func Words(text string) (words []fold.Word) {
 	return words
 }
 
-// literal returns the value of a word, if the shell only removes its quotes.
+// literal returns the value of a word if the shell does no more than remove its quotes.
 func literal(parts []syntax.WordPart) (text string, ok bool) {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -129,8 +129,8 @@ func literal(parts []syntax.WordPart) (text string, ok bool) {
 	return text, ok
 }
 
-// take removes what would detach the work from its job. If several commands run in the background,
-// they stay, and lint reports them.
+// take removes what would detach the work from its job: nohup, and the & after the last command. If
+// an earlier command also runs in the background, each & stays, and lint reports it.
 func (l *CommandLine) take(file *syntax.File) {
 	type span struct{ from, to uint }
 	var cuts []span

@@ -8,12 +8,12 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// endsScript matches a line to which no program's arguments belong.
+// endsScript matches a line that runs wait or exit, which args are never meant for.
 var endsScript = regexp.MustCompile(`^(?:wait|exit)(?:\s|$)`)
 
-// ArgsPlace checks the last line of the last command, to which args are appended. In a comment,
-// they would be lost, and the job would run without them. After another command, that command would
-// get them.
+// ArgsPlace checks the last line of the last command, to which args are appended. If the line ends
+// in a comment, the job would run without them. If it ends in a command that they are not meant for,
+// that command would get them.
 func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 	if len(j.Args) == 0 || len(j.Commands) == 0 {
 		return
@@ -37,9 +37,9 @@ func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 	}
 }
 
-// takesArgs reports whether arguments appended to a script belong to its last command. After the end
-// of a here-document, they would be part of its text; after a backslash, part of a word; and after
-// a loop or subshell, a mistake.
+// takesArgs reports whether arguments appended to a script become arguments of its last command.
+// After the end of a here-document, they would become part of its text; after a backslash, part of a
+// word; and after a loop or subshell, a syntax error.
 func takesArgs(script string) bool {
 	if backslashes := len(script) - len(strings.TrimRight(script, `\`)); backslashes%2 == 1 {
 		return false
@@ -47,7 +47,7 @@ func takesArgs(script string) bool {
 	return ParseCommandLine(script).Err != "" || ParseCommandLine(script+" x").Err == ""
 }
 
-// lineOf returns the position in the file of the nth line of a script, from 0.
+// lineOf returns the position in the file of line n of a script, counted from 0.
 func lineOf(src *source.Source, t *expand.Text, n int) (line, col int) {
 	text := strings.TrimSpace(strings.Split(t.Raw, "\n")[n])
 	if line, col = src.Find(t.Line+n, 1, text); line == t.Line+n+1 { // below "run: |"
@@ -78,14 +78,14 @@ func outsideQuotes(line string, quote byte) (comment, several bool) {
 	return comment, several
 }
 
-// QuoteAfter returns the quote that is open after s in a shell, or 0. quote is the one open before
-// s.
+// QuoteAfter returns the quote that is open in a shell after s, or 0 if none is. quote is the one
+// that is open before s, or 0.
 func QuoteAfter(s string, quote byte) byte {
 	return unquoted(s, quote, func(int) bool { return true })
 }
 
-// unquoted calls f for each byte of s that is neither quoted nor a quote, until f returns false. It
-// returns the quote that is open at that point.
+// unquoted calls f with the index of each byte of s that is neither quoted nor a quote, until f
+// returns false. It returns the quote that is open at that point, or 0.
 func unquoted(s string, quote byte, f func(i int) bool) byte {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {

@@ -96,7 +96,7 @@ func (v value) cut() (name string, rest value, ok bool) {
 	return name, v.from(len(name) + 1), ok
 }
 
-// from returns a value without its first n bytes, which must be certain.
+// from returns a value without its first n bytes. If they are not certain, the rest is not known.
 func (v value) from(n int) value {
 	if n > len(v.prefix) {
 		return value{kind: v.kind, host: v.host}
@@ -113,10 +113,10 @@ type option struct {
 	name  string
 	value value
 	at    syntax.Node // the option with its value
-	rest  []arg       // the words after it; none if the value is part of the option
+	rest  []arg       // the words after it; options leaves it empty if the value is part of the option's word
 }
 
-// options returns the options of a command that have a value and are in names.
+// options returns those options of a command that are in names and have a value.
 func options(args []arg, names ...string) (found []option) {
 	for i, a := range args {
 		name, v, joined := a.cut()

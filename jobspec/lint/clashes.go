@@ -9,7 +9,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Batch gives access to the jobs to run, by ID in order.
+// A Batch gives access to the jobs to run. Their IDs are 0 to Len-1, in order.
 type Batch struct {
 	Files []File
 	Len   int
@@ -53,8 +53,8 @@ func (c *Checker) CheckBatch(batch Batch) {
 	}
 }
 
-// jobs calls f for each job. Once f returns true for a job, the other expansions of the same job in
-// the file are skipped.
+// jobs calls f for each expansion. Once f returns true for one, the remaining expansions of the same
+// job in the file are skipped.
 func (b *batchChecker) jobs(f func(e *Expansion) (told bool)) {
 	told := map[*expand.Job]bool{}
 	for id := range int32(b.Len) {
@@ -81,7 +81,7 @@ func (b *batchChecker) path(e *Expansion, t *expand.Text) (string, error) {
 	return expand.Absolute(v.WorkDir, t.Render(v))
 }
 
-// sameOutput reports two jobs that may run at the same time and write to the same file.
+// sameOutput reports jobs that may write to the same file at the same time.
 func (b *batchChecker) sameOutput() {
 	if b.distinct() {
 		return
@@ -109,8 +109,9 @@ func (b *batchChecker) sameOutput() {
 	}
 }
 
-// distinct reports whether all outputs must differ: there is one file and one work dir, and all
-// outputs are spelled the same and contain {name}. This saves a large batch the search.
+// distinct reports whether all outputs must differ: there are none, or there is only one file and
+// one work dir, and all outputs are spelled the same and contain {name}. Large batches then need no
+// search.
 func (b *batchChecker) distinct() bool {
 	spelt, named := map[string]bool{}, true
 	b.jobs(func(e *Expansion) bool {
@@ -125,11 +126,11 @@ func (b *batchChecker) distinct() bool {
 	return len(spelt) == 0 || len(spelt) == 1 && named && len(b.Files) == 1
 }
 
-// maxSteps bounds the walks through the needs of a whole batch. Beyond it, jobs are assumed to be
-// in order.
+// maxSteps bounds the total number of steps through the needs of a batch. Beyond it, jobs are
+// assumed to be in order.
 const maxSteps = 2_000_000
 
-// ordered reports whether after starts only once before has ended.
+// ordered reports whether the second job starts only once the first has ended.
 func (b *batchChecker) ordered(before, after *Expansion) bool {
 	if before.Queue >= 0 && before.Queue == after.Queue && before.ID < after.ID {
 		return true
@@ -174,7 +175,8 @@ func (b *batchChecker) workDirs() {
 	})
 }
 
-// oneNeed warns about a need on one of several expansions of a job, when probably all were meant.
+// oneNeed warns about a need that names one of several expansions of a job, because all of them were
+// probably meant.
 func (b *batchChecker) oneNeed() {
 	b.jobs(func(e *Expansion) bool {
 		for _, need := range e.Job.Needs {

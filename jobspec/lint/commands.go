@@ -16,7 +16,7 @@ import (
 // maxValues bounds how many values of each parameter are checked.
 const maxValues = 256
 
-// commands checks the commands of the job as templates.
+// commands checks the commands of the job and the values passed to them, all as templates.
 func (j *jobChecker) commands() {
 	if !j.Sh() {
 		return
@@ -57,8 +57,8 @@ func (j *jobChecker) commands() {
 	}
 }
 
-// hasConda reports whether conda's function is defined, because the shell reads startup files or
-// inherits it.
+// hasConda reports whether the job's shell probably has conda's function, because it inherits the
+// function or reads startup files.
 func (j *jobChecker) hasConda() bool {
 	_, inherited := os.LookupEnv("BASH_FUNC_conda%%")
 	return inherited || os.Getenv("BASH_ENV") != "" || slices.ContainsFunc(j.Shell, func(word string) bool {
@@ -110,7 +110,7 @@ func (j *jobChecker) placeholder(g expand.Segment, quoted bool) placeholder {
 	case expand.VarWorkDir, expand.VarConfig:
 		path := j.Base
 		if g.Kind == expand.VarConfig && j.Config != nil {
-			path, _ = expand.Absolute(path, j.Config.Base.Raw) // the copy is next to it
+			path, _ = expand.Absolute(path, j.Config.Base.Raw) // the copy is next to the base
 		}
 		if j.WorkDir == nil && shellescape.Quote(path) != path {
 			h.Values, j.risky = []string{path}, true
@@ -200,8 +200,8 @@ func (j *jobChecker) tell(t *expand.Text, f finding) {
 	j.find(f.Problem, f.Warn)
 }
 
-// script checks a file that a command runs. All findings are warnings, because the file may be run
-// in another way.
+// script checks a file that a command runs. All findings are warnings, because the command may not
+// run the file the way that the check assumes.
 func (j *jobChecker) script(t *expand.Text, p program) {
 	if !worthChecking(p.text) {
 		return
@@ -223,7 +223,7 @@ func (j *jobChecker) script(t *expand.Text, p program) {
 	}
 }
 
-// passesGPUs reports whether a command passes on the GPUs granted to the job.
+// passesGPUs reports whether any command passes the job's GPUs on to the program it runs.
 func (j *jobChecker) passesGPUs() bool {
 	return j.runs(func(t *expand.Text) bool {
 		return t.Uses(expand.VarGPU) || t.Uses(expand.VarGPUList) || strings.Contains(t.Raw, "VISIBLE_DEVICES")

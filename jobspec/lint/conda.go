@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// conda warns about conda activate without conda's shell function. Startup files define the
-// function, but a job's shell does not read them.
+// conda warns about "conda activate" where conda's shell function is missing. Startup files define
+// the function, but a job's shell does not read them.
 func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
 	if len(args) == 0 || args[0].prefix != "activate" || l.hooked || l.job.Conda == "" || l.funcs[name] != nil {
 		return
@@ -20,8 +20,8 @@ func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
 		"move it to setup, or add this line before it: "+line)
 }
 
-// hook records commands that define the function: source …/conda.sh, eval "$(conda shell.bash
-// hook)".
+// hook records whether a command defines conda's function: source …/conda.sh, or
+// eval "$(conda shell.bash hook)".
 func (l *linter) hook(args []arg) {
 	for _, a := range args {
 		s := l.spelt(a.word)

@@ -12,7 +12,8 @@ import (
 var DockerFlags = []string{"--detach", "--interactive", "--tty", "--rm", "--init", "--privileged", "--read-only", "--no-healthcheck", "--oom-kill-disable",
 	"--sig-proxy", "--publish-all", "--disable-content-trust", "--quiet", "--help", "--no-hosts", "--replace", "--tls-verify", "--http-proxy"}
 
-// docker checks docker run. All words after the image are for the container.
+// docker checks the options of docker run and docker exec. All words after the image or the
+// container's name are for the container.
 func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 	if len(args) > 0 && args[0].prefix == "container" {
 		args = args[1:]
@@ -42,8 +43,8 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 	}
 }
 
-// dockerOption parses the first option in args. Short options may be combined; if -d is one of
-// them, dockerOption returns it.
+// dockerOption parses the first option in args. Short options may be combined. If none of them takes
+// a value and one is -d, dockerOption returns -d.
 func dockerOption(args []arg) (opt option, ok bool) {
 	a, rest := args[0], args[1:]
 	word := a.prefix
@@ -69,7 +70,7 @@ func dockerOption(args []arg) (opt option, ok bool) {
 	}
 }
 
-// dockerEnv checks -e NAME=value. -e NAME passes on the job's own value.
+// dockerEnv checks -e NAME=value. Without a value, -e NAME passes on the job's own value.
 func (l *linter) dockerEnv(o option, maybe bool) {
 	name, v, ok := o.value.cut()
 	if ok && grantedName(name) && v.kind == constant && !v.hides() {

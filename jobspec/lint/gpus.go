@@ -26,8 +26,8 @@ func (l *linter) visible(v value, maybe bool, at syntax.Node) {
 	}
 }
 
-// hides reports whether every possible value hides all GPUs: empty, -1, NoDevFiles. CUDA stops
-// reading the list at the first entry that is not a device.
+// hides reports whether every possible text of v hides all GPUs, as "", -1 and NoDevFiles do. CUDA
+// stops reading the list at the first entry that is not a device.
 func (v value) hides() bool {
 	return len(v.texts) > 0 && !slices.ContainsFunc(v.texts, func(s string) bool {
 		first, _, _ := strings.Cut(strings.TrimSpace(s), ",")
@@ -67,7 +67,7 @@ var (
 	portOptions = []string{"--master_port", "--master-port", "--main_process_port", "--main-process-port"}
 )
 
-// devices checks options that select a program's GPU.
+// devices checks arguments that select a program's GPU.
 func (l *linter) devices(args []arg, maybe bool) {
 	for _, a := range args {
 		if a.host && strings.HasSuffix(a.prefix, "cuda:") {
@@ -88,7 +88,7 @@ func (l *linter) devices(args []arg, maybe bool) {
 			continue
 		}
 		most := largest(o.value.texts)
-		for _, a := range o.rest { // --gpu_ids 0 1 2, but --gpu takes one
+		for _, a := range o.rest { // --gpu_ids 0 1 2; --gpu takes only one number
 			n := largest(a.texts)
 			if n < 0 || most < 0 || !strings.HasSuffix(o.name, "ids") {
 				break
@@ -101,8 +101,8 @@ func (l *linter) devices(args []arg, maybe bool) {
 	}
 }
 
-// largest returns the largest of the whole numbers in lists such as 0,1 or "0 1", or -1. A list that
-// contains anything else has none.
+// largest returns the largest whole number in lists such as 0,1 or "0 1", or -1 if there is none. It
+// ignores a list that contains anything else.
 func largest(lists []string) int {
 	most := -1
 	for _, list := range lists {
@@ -141,7 +141,7 @@ func (l *linter) outOfRange(n int, maybe bool, at syntax.Node, what string) {
 // launchers use the job's GPUs.
 var DeviceOptions = map[string][]string{"deepspeed": {"--include", "-i"}, "accelerate": {"--gpu_ids", "--gpu-ids"}}
 
-// launcher refuses a constant list of devices.
+// launcher reports a constant list of devices in a launcher's options.
 func (l *linter) launcher(name string, args []arg, maybe bool) {
 	for _, o := range options(launcherOptions(args), DeviceOptions[name]...) {
 		n := largest(o.value.texts)
@@ -153,8 +153,8 @@ func (l *linter) launcher(name string, args []arg, maybe bool) {
 	}
 }
 
-// launcherOptions returns a launcher's words up to the program it starts, whose own options may
-// have the same names.
+// launcherOptions returns the words before the program that a launcher starts. The program's own
+// options may have the same names as the launcher's.
 func launcherOptions(args []arg) []arg {
 	for i, a := range args {
 		if a.prefix == "-m" || a.prefix == "--module" || !strings.HasPrefix(a.prefix, "-") && strings.HasSuffix(a.prefix, ".py") {

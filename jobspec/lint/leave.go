@@ -54,7 +54,7 @@ func isTrivial(s *syntax.Stmt) bool {
 	return false
 }
 
-// ends returns the lists of commands that may come last in a command.
+// ends returns the lists of commands inside c that may run last.
 func (l *linter) ends(c syntax.Command) (lists [][]*syntax.Stmt) {
 	switch c := c.(type) {
 	case *syntax.CallExpr:
@@ -126,8 +126,8 @@ func (l *linter) works(c *syntax.CallExpr) bool {
 	return !leaves && !slices.Contains(slices.Concat(trivialCommands, quietCommands, monitoringCommands), name)
 }
 
-// leaving holds, by program, the words that move work out of the job, an alternative, and the
-// commands that wait for the work.
+// leaving describes programs that can move work out of the job: is reports whether their arguments
+// do so, hint suggests an alternative, and waits lists commands that wait for the work.
 var leaving = map[string]struct {
 	is    func(words []string) bool
 	hint  string
@@ -173,8 +173,8 @@ func hasFlag(words []string, flag byte, valued string) bool {
 	return values[flag] != nil
 }
 
-// ShortOptions divides the words of a command into its short options, with their values, and the rest. A
-// letter in valued is followed by a value.
+// ShortOptions divides the words of a command into its short options, with their values, and the
+// rest. The options whose letters are in valued take a value.
 func ShortOptions(words []string, valued string) (values map[byte][]string, rest []string) {
 	values = map[byte][]string{}
 	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' {

@@ -1,7 +1,7 @@
 // Package lint finds mistakes in valid batches: work that seems done but is not, GPUs chosen by
-// hand, two jobs that write the same file. Each lint has a name, which "allow" in the settings or
-// on a job can list to disable it. Lints run when a batch is checked, planned or run. Commands that
-// only display a batch skip lints.
+// hand, two jobs that write the same file. Each lint has a name; to disable it, users list the name
+// under "allow", in the settings or on a job. Lints run when a batch is checked, planned or run.
+// Commands that only display a batch skip lints.
 package lint
 
 import (
@@ -64,7 +64,7 @@ func ParseAllow(words []string) ([]string, error) {
 // A Checker checks the jobs of one batch.
 type Checker struct {
 	out    *source.Report
-	Allow  []string // disabled in the settings
+	Allow  []string // lints disabled in the settings
 	Remote bool     // jobs run on other hosts, where other files may exist
 
 	programs map[string]program // files that jobs run, by path
@@ -83,14 +83,14 @@ type Job struct {
 	Source     *source.Source
 	Base       string     // the file's work dir
 	GPUs       int        // maximum number of GPUs that any expansion can get; -1 if unknown
-	Background bool       // work left in the background is intended: a block, or a job that sets leftovers
+	Background bool       // work left in the background is intended: the job is a block or sets leftovers
 	First      string     // the name of its first expansion
 	Unread     bool       // some of its texts could not be read, so what it uses is unknown
 	Params     *yaml.Node // the job's own params
 }
 
-// Find reports a finding in a job, unless the lint is disabled. It is an error unless warn is set;
-// users can disable both.
+// Find reports a finding in a job, unless its lint is disabled. The finding is an error or, if warn
+// is set, a warning.
 func (c *Checker) Find(src *source.Source, j *expand.Job, p source.Problem, warn bool) {
 	if c.allows(j, p.Lint) {
 		return
@@ -145,7 +145,7 @@ func (j *jobChecker) unusedConfig() {
 		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
 }
 
-// runs reports whether any text that the job runs satisfies is.
+// runs reports whether the function is returns true for any text that the job runs.
 func (j *jobChecker) runs(is func(t *expand.Text) bool) bool {
 	return slices.ContainsFunc(j.Run(), is)
 }

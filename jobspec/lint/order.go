@@ -12,8 +12,8 @@ import (
 	"gpurun/jobspec/expand"
 )
 
-// order reports inputs that another job in the batch creates but that this job does not wait for.
-// It warns about inputs that no job creates.
+// order reports jobs that read a file that another job in the batch creates, but do not wait for
+// that job. It warns about missing inputs that no job creates.
 func (b *batchChecker) order() {
 	b.jobs(func(e *Expansion) bool {
 		if len(e.Inputs) == 0 {
@@ -101,7 +101,8 @@ func (m *producers) add(path string, job int32) {
 	}
 }
 
-// of returns the job that creates a path, a folder containing it, or a glob matching it.
+// of returns the job that has an output equal to path, a folder that contains it, or a glob that
+// matches it. If path is a glob, an output that it matches counts, too.
 func (m *producers) of(path string) (int32, bool) {
 	by, ok := m.known[path]
 	if !ok {
@@ -151,7 +152,7 @@ func (m *producers) find(path string) int32 {
 	return found
 }
 
-// literalHead returns the prefix of all paths that a glob matches.
+// literalHead returns the literal prefix that all paths matching a glob share.
 func literalHead(pattern string) string {
 	return pattern[:strings.IndexAny(pattern, `*?[{\`)]
 }

@@ -13,9 +13,9 @@ import (
 // repeatNames are names of parameters that only number repetitions.
 var repeatNames = []string{"run", "rep", "trial", "worker", "i"}
 
-// unused reports parameters that change only the names of jobs. A parameter may be a label if other
-// parameters distinguish the jobs anyway. unused then only warns, and stays silent if a name or path
-// contains the parameter. Parameters in defaults need not be used by every job.
+// unused reports parameters that change only the names of jobs. If other parameters distinguish the
+// jobs anyway, the parameter may be a label. unused then only warns or, if a name or path contains
+// the parameter, stays silent. Not every job has to use the parameters in defaults.
 func (j *jobChecker) unused() {
 	m := j.Matrix
 	if len(m.Always)+len(m.Partial) == 0 || j.allows(j.Job.Job, Unused) {
@@ -81,8 +81,8 @@ func (j *jobChecker) unusedParam(name string, same []string, named bool) {
 		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, expand.ParamEnv(name))}, same == nil)
 }
 
-// uses returns the parameters that the job uses: those that reach its commands, its work dir or its
-// resources, and those in anything else.
+// uses returns the parameters that the job uses. reached holds those that affect what it runs, such
+// as those in commands, the work dir or resources; named holds those in all other texts.
 func (j *jobChecker) uses() (reached, named map[string]bool) {
 	reached, named = map[string]bool{}, map[string]bool{}
 	j.mark(reached, slices.Concat(j.Run(), j.Inputs, j.Config.Texts(), []*expand.Text{j.WorkDir})...)

@@ -11,7 +11,7 @@ var (
 	pyDevice  = regexp.MustCompile(`["']cuda:(\d{1,4})["']|\bset_device\(\s*(\d{1,4})\s*\)`)
 )
 
-// checkPython looks for GPUs chosen in a Python program, line by line. All findings are warnings,
+// checkPython looks for lines of a Python program that choose GPUs. All findings are warnings,
 // because a line may never run.
 func checkPython(text string, job scriptJob) scriptReport {
 	l := &linter{job: job}

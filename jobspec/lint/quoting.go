@@ -13,19 +13,20 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// unsafe matches what the shell splits or interprets in a value, by the quote character around it.
-// A value such as $HOME/data is meant to be expanded.
+// unsafe matches what the shell would split or interpret in a value. Its keys are the quote
+// characters around the value, or 0 for none. It does not match $NAME, because a value such as
+// $HOME/data is meant to be expanded.
 var unsafe = map[byte]*regexp.Regexp{
 	0:    regexp.MustCompile(`[\s|&;<>()"'` + "`" + `\\*?\[]|^#|\$[(0-9]`),
 	'"':  regexp.MustCompile(`["` + "`" + `\\]|\$[(0-9]`),
 	'\'': regexp.MustCompile(`'`),
 }
 
-// optionLike matches options, which may be several words on purpose.
+// optionLike matches values that are options. Such a value may be several words on purpose.
 var optionLike = regexp.MustCompile(`^--?[A-Za-z]`)
 
-// arguments warns about values that the shell would split or interpret. The first word is a
-// command, which may intentionally be several words.
+// arguments warns about values that the shell would split or interpret. It skips a program that is a
+// placeholder, because its value may intentionally be several words.
 func (l *linter) arguments(c *syntax.CallExpr, args []arg) {
 	for i, w := range c.Args {
 		if i == len(c.Args)-len(args) && strings.ContainsFunc(w.Lit(), l.isPlaceholder) {
@@ -80,8 +81,8 @@ func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 	}
 }
 
-// lostValue warns about an option whose value is empty, and so not passed at all. If another value
-// of the parameter is itself an option, an empty one is intended.
+// lostValue warns about an option whose value is empty, so that the shell does not pass it. If
+// another value of the parameter is itself an option, the empty value is intended.
 func (l *linter) lostValue(option, w *syntax.Word) {
 	name := option.Lit()
 	r, _ := utf8.DecodeRuneInString(w.Lit())
@@ -99,7 +100,7 @@ func (l *linter) unquoted(at syntax.Node, h *placeholder, fix, format string, ar
 	l.findAt(h.Spelt, int(at.Pos().Line()), Unquoted, true, fmt.Sprintf(format, args...), hint)
 }
 
-// quotedTwice says that the program gets the quotes of {x:q}.
+// quotedTwice returns the message that the program gets the quotes of {x:q}.
 func quotedTwice(h *placeholder) string {
 	return fmt.Sprintf("%s is quoted twice, so the program gets the quotes, too: %s", h.Spelt, source.Clip(shellescape.Quote(h.Twice)))
 }

@@ -10,11 +10,11 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A command is a template: a value that gpurun fills in is a placeholder, represented by a rune
-// that the shell treats as a letter. So one check of the template covers all expansions of a
+// Commands are checked as templates. A placeholder, which is a rune that the shell treats as a
+// letter, stands for each value that gpurun fills in. So one check covers all expansions of a
 // matrix. Commands are parsed but never run. Checks read no files and no environment, and no input
 // makes them panic or hang. A finding is an error only if it is certain. If it depends on what
-// happens at run time, it is a warning or nothing.
+// happens at run time, it is a warning or is not reported.
 
 // A placeholder stands for a value that is filled in before the shell sees the command.
 type placeholder struct {
@@ -22,7 +22,7 @@ type placeholder struct {
 	Values  []string // possible values; nil if known only when the job starts
 	Granted bool     // the value is the job's GPUs, by the host's numbers
 	Quoted  bool     // quoted for the shell
-	Twice   string   // a value that {x:q} quotes visibly if it is within quotes, too; "" for none
+	Twice   string   // a value that is quoted twice if {x:q} is itself in quotes; "" for none
 }
 
 // firstPlaceholder is the rune for the first placeholder; the others follow. It is in Unicode's
@@ -37,12 +37,12 @@ func placeholderRune(i int) rune { return firstPlaceholder + rune(i) }
 // A scriptJob is the context in which a command is checked.
 type scriptJob struct {
 	Placeholders []placeholder
-	Env          map[string]string // of the job file; values may have placeholders
+	Env          map[string]string // from the job file; values may contain placeholders
 	GPUs         int               // the most GPUs the job can be granted; -1 if unknown
 	Conda        string            // the line that makes conda activate work; "" if it already does
 }
 
-// A finding is one problem in a command. Its line is that of the command, 1-based.
+// A finding is one problem in a command. Its line is counted from the start of the command, from 1.
 type finding struct {
 	source.Problem
 	Warn bool   // it may be intended, or is not certain
@@ -58,12 +58,12 @@ type scriptReport struct {
 // maxScript bounds the size of parsed text. Linux cannot pass a command line longer than 128 KiB.
 const maxScript = 128 << 10
 
-// signs are substrings. Every command with a finding contains one, except for findings about
-// background work, or about values that the shell would split.
+// signs are substrings, at least one of which is in every command that has a finding. The exceptions
+// are findings about background work and about values that the shell would split.
 var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "conda", "mamba",
 	"_port", "-port", "_PORT", "rdzv", "set_device"}
 
-// background is an & that is not part of &&, 2>&1 or &>.
+// background matches an & that is not part of &&, 2>&1 or &>.
 var background = regexp.MustCompile(`(?:^|[^&<>])&(?:[^&>]|$)`)
 
 // worthChecking reports whether a command or program may have findings. It is much cheaper than
@@ -104,8 +104,8 @@ func parse(text string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 }
 
-// tooLarge reports whether a text is longer than any command, or its brackets are nested deeper than in
-// any real script. The parser recurses for each, and parses some twice.
+// tooLarge reports whether a text is longer than any command, or its brackets are nested deeper than
+// in any real script. The parser recurses at each bracket, and parses the text in some of them twice.
 func tooLarge(text string) bool {
 	if len(text) > maxScript {
 		return true
@@ -134,10 +134,10 @@ type linter struct {
 	depth  int // nesting depth of bash -c
 	report scriptReport
 
-	vars     map[string][]origin     // the sources of each shell variable's value
-	funcs    map[string]*syntax.Stmt // bodies of the functions it declares
-	commands map[string]bool         // the first words of its commands: "docker wait", "wait"
-	granted  bool                    // it reads $CUDA_VISIBLE_DEVICES
+	vars     map[string][]origin     // sources of each shell variable's value
+	funcs    map[string]*syntax.Stmt // bodies of the functions that the script declares
+	commands map[string]bool         // the first one and two words of its commands: "docker", "docker wait"
+	granted  bool                    // the script reads $CUDA_VISIBLE_DEVICES
 	busy     map[string]bool         // variables being followed, to detect cycles
 	steps    int                     // number of variables followed
 	dir      string                  // the folder after cd

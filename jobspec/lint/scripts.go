@@ -16,7 +16,7 @@ import (
 type program struct{ name, text string }
 
 // These bound the reading of scripts: the size of each, their number, and how many commands of a
-// batch are searched for scripts with paths not relative to the work dir.
+// batch are parsed only to find scripts.
 const (
 	maxScriptBytes = 128 << 10
 	maxScripts     = 1000
@@ -43,7 +43,8 @@ func (j *jobChecker) mayRunScripts(command string) bool {
 	return false
 }
 
-// program reads a file named by a command, once. Its text is empty if the file cannot be read.
+// program reads a file that a command names, at most once per batch. The result has no text if the
+// file cannot be read.
 func (j *jobChecker) program(name string) program {
 	dir := j.Base
 	if j.WorkDir != nil {
@@ -64,7 +65,7 @@ func (j *jobChecker) program(name string) program {
 	return p
 }
 
-// readScript reads a small text file. Other files are not checked.
+// readScript reads a small text file. For any other file, it returns "", so the file is not checked.
 func readScript(path string) string {
 	data, err := source.ReadRegular(path)
 	if err != nil || len(data) > maxScriptBytes || bytes.IndexByte(data, 0) >= 0 {

@@ -15,7 +15,8 @@ import (
 
 // A slip is text that YAML or the shell silently reads differently from what the user meant: the
 // job would run, perhaps for hours, and do something else. Slips may be intended, so they are
-// warnings. In quotes or under a "|", it is clear how the lines of a command are joined.
+// warnings. Commands in quotes or under a "|" are not checked for joined lines, because the notation
+// makes clear how their lines are joined.
 
 var (
 	// A lone backslash that is not at the end of its line.

@@ -22,11 +22,11 @@ type value struct {
 	kind   certainty
 	texts  []string // possible texts, if constant; none if computed
 	prefix string   // a prefix that is certain
-	host   bool     // granted through {gpu} or {gpu_list}, so by the host's numbers
+	host   bool     // derived from {gpu} or {gpu_list}, which hold the host's numbers
 }
 
-// These bound how many texts a word is expanded to, and how many variables are followed in total:
-// a=$b$b, b=$c$c and so on would take forever.
+// These bound how many texts a word is expanded to, and how many variables are followed in total.
+// Without them, a=$b$b, b=$c$c and so on would take forever.
 const (
 	maxTexts       = 256
 	maxScriptSteps = 2000
@@ -64,7 +64,7 @@ func either(a, b value) value {
 
 func text(s string) value { return value{texts: []string{s}, prefix: s} }
 
-// one returns the text of a value that has only one.
+// one returns the text of a constant value that has only one possible text.
 func (v value) one() (string, bool) {
 	if v.kind == constant && len(v.texts) == 1 {
 		return v.texts[0], true
@@ -204,8 +204,8 @@ func (l *linter) computed(n syntax.Node) value {
 
 // An origin is a source of a variable's value.
 type origin struct {
-	node  syntax.Node // a word, or what computes it; nil for a value from outside
-	maybe bool        // only under some condition
+	node  syntax.Node // a word, or an expression that computes the value; nil for a value from outside
+	maybe bool        // the variable is set only under some condition
 }
 
 func (l *linter) follow(s origin) value {
@@ -224,7 +224,7 @@ func (l *linter) follow(s origin) value {
 	return v
 }
 
-// sequence evaluates a word of a loop; for {0..3} it returns only the two ends.
+// sequence evaluates a word that may be a list, as in a loop. For {0..3}, it returns only the ends.
 func (l *linter) sequence(w *syntax.Word) value {
 	if lit := w.Lit(); strings.HasPrefix(lit, "{") && strings.HasSuffix(lit, "}") {
 		inner := lit[1 : len(lit)-1]
@@ -244,8 +244,8 @@ func (l *linter) sequence(w *syntax.Word) value {
 	return v
 }
 
-// origins records the sources of variables that a node sets. Assignments within $(…) stay local to
-// it.
+// origins records the sources of variables that a node sets. It skips assignments within $(…), which
+// do not affect the rest of the script.
 func (l *linter) origins(n syntax.Node, maybe bool) bool {
 	switch n := n.(type) {
 	case *syntax.CmdSubst, *syntax.ProcSubst:
@@ -285,7 +285,7 @@ func (l *linter) assigned(a *syntax.Assign, maybe bool) {
 	}
 }
 
-// reads records the variables that a command reads from its input.
+// reads records the variables that read and similar commands set.
 func (l *linter) reads(c *syntax.CallExpr) {
 	switch c.Args[0].Lit() {
 	case "read", "mapfile", "readarray", "getopts", "printf":

@@ -46,7 +46,8 @@ func conditional(parent, n syntax.Node) bool {
 	return false
 }
 
-// isTest matches tests such as [ … ] and [[ … ]], after which && is a condition.
+// isTest reports whether s is a test, such as [ … ] or [[ … ]], so that a following && is a
+// condition.
 func isTest(s *syntax.Stmt) bool {
 	switch c := s.Cmd.(type) {
 	case *syntax.TestClause, *syntax.ArithmCmd:
@@ -76,7 +77,7 @@ func (l *linter) survey() {
 	l.each(l.origins)
 }
 
-// note records the first word of a command, and its first two words.
+// note records a command by its first word, and by its first two words.
 func (l *linter) note(c *syntax.CallExpr) {
 	words := l.unwrap(c.Args)
 	if len(words) == 0 {

@@ -10,8 +10,8 @@ import (
 	"al.essio.dev/pkg/shellescape"
 )
 
-// conda activate needs a shell function that is normally defined by startup files, which a job's
-// shell does not read. conda's hook defines it instead.
+// conda activate needs a shell function that is normally defined by startup files. A job's shell
+// does not read these, so conda's hook defines the function instead.
 
 var (
 	activates    = regexp.MustCompile(`(?m)(?:^|[;&])\s*conda\s+activate\s`)
@@ -30,8 +30,8 @@ func (t *Job) Sh() bool {
 	})
 }
 
-// Activation returns how many of a block's first commands only activate an environment. They are
-// its setup.
+// Activation returns how many commands at the beginning of a block only activate an environment.
+// They become the setup of its other commands.
 func (t *Job) Activation() (n int) {
 	for t.Block && t.Sh() && n < len(t.Commands)-1 && onlyActivate.MatchString(t.Commands[n].Raw) {
 		n++
@@ -39,13 +39,13 @@ func (t *Job) Activation() (n int) {
 	return n
 }
 
-// Hooked reports whether conda's hook is inserted before a command. It is not if the command
-// defines the function itself.
+// Hooked reports whether conda's hook is inserted before a command. The hook is left out if the
+// command itself defines conda's function.
 func (t *Job) Hooked(command string) bool {
 	return t.Sh() && !defines.MatchString(command) && ((t.Setup != nil || t.Activation() > 0) && activates.MatchString(command+"\n") || activateThen.MatchString(command))
 }
 
-// CondaHook returns the line that defines conda's function, for all supported shells.
+// CondaHook returns a line that defines conda's function in every supported shell.
 func CondaHook() string {
 	program, home := "conda", os.Getenv("HOME")
 	for _, path := range []string{os.Getenv("CONDA_EXE"), "conda", home + "/miniconda3/bin/conda", home + "/anaconda3/bin/conda", home + "/miniforge3/bin/conda", "/opt/conda/bin/conda"} {

@@ -4,7 +4,8 @@ import (
 	"slices"
 )
 
-// BasePath returns the path of the base. It may use {work_dir}, even while a key is computed.
+// BasePath returns the path of the base. The path may contain {work_dir}, which is replaced even in
+// the key.
 func (c *Config) BasePath(v *Values) (string, error) {
 	at := *v
 	if at.Runtime == nil {

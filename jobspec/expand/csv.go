@@ -15,8 +15,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// csv reads a header and rows. It ignores spaces around unquoted values, and rows without any
-// value, which spreadsheets often add.
+// csv reads a header and rows. It ignores spaces around unquoted values. It also ignores rows
+// without any value, which spreadsheets often add.
 func (r *tableReader) csv() {
 	c := csv.NewReader(strings.NewReader(string(r.Data)))
 	c.TrimLeadingSpace, c.FieldsPerRecord = true, -1
@@ -83,7 +83,7 @@ func (r *tableReader) header(c *csv.Reader, fields []string) {
 	}
 }
 
-// plain returns an unquoted value as YAML would read it; an empty one is null.
+// plain returns an unquoted value as YAML would read it; an empty value is null.
 func plain(text string) tableValue {
 	n := yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	tag := n.ShortTag()
@@ -93,7 +93,7 @@ func plain(text string) tableValue {
 	return tableValue{text, tag}
 }
 
-// rest returns the part of a line from a byte column on.
+// rest returns the part of a line that begins at a column, counted in bytes.
 func (r *tableReader) rest(line, col int) string {
 	text := r.Line(line)
 	return text[min(max(0, col-1), len(text)):]

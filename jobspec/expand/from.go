@@ -63,7 +63,7 @@ func (r *matrixReader) from(k, v *yaml.Node) {
 // notText are extensions of tables that are not text files.
 var notText = []string{".xlsx", ".xls", ".ods", ".parquet", ".feather", ".pkl", ".pickle", ".npy", ".npz", ".db", ".sqlite"}
 
-// beside returns a path written in a job file, relative to the current folder.
+// beside returns the path, relative to the current folder, of a file that a job file names.
 func beside(jobFile, path string) string {
 	if filepath.IsAbs(path) || strings.ContainsAny(path[:1], "~$") {
 		return path
@@ -71,8 +71,8 @@ func beside(jobFile, path string) string {
 	return filepath.Join(filepath.Dir(jobFile), path)
 }
 
-// otherPlace returns a hint for a missing file of rows: where it is, or which file may have been
-// meant. It returns "" if the path is not reachable.
+// otherPlace returns a hint for a missing file of rows: where the file is, or which file the user
+// may have meant. It returns "" if the path is not reachable.
 func (r *matrixReader) otherPlace(name, path string) string {
 	if !source.Reachable(path) {
 		return ""

@@ -22,8 +22,8 @@ type Givens struct {
 	known *[]string // the parameters of all jobs so far
 }
 
-// ParseGivens parses KEY=VALUE arguments, each with one or more values, separated by commas. A comma
-// in quotes is part of a value. It reports invalid arguments.
+// ParseGivens parses KEY=VALUE arguments and reports invalid ones. VALUE may be several values,
+// separated by commas. A comma in quotes is part of a value.
 func ParseGivens(texts []string, out *source.Report) Givens {
 	givens := Givens{known: new([]string)}
 	for _, text := range texts {
@@ -124,8 +124,8 @@ func (l Givens) Texts() map[string]string {
 	return texts
 }
 
-// copies returns copies of the values for one job, because references in them are resolved for that
-// job.
+// copies returns copies of the values. Each job needs its own, because references in a value are
+// resolved for one job.
 func (g *Given) copies() []*Param {
 	list := make([]*Param, len(g.values))
 	for i, p := range g.values {
@@ -156,8 +156,8 @@ func (l Givens) ReportUnused(out *source.Report) {
 }
 
 // group adds parameters that vary together, as one axis. Parameters set on the command line become
-// axes of their own. Points that are then identical are merged; twice is the number of points
-// removed.
+// axes of their own. Points that are then identical are merged; twice is the number of points that
+// this removes.
 func (r *matrixReader) group(names []string, lists [][]*Param, what string) (twice int) {
 	left := axis{}
 	for i, name := range names {

@@ -13,17 +13,17 @@ import (
 type entry struct {
 	node   *yaml.Node
 	given  []*Param // all of its parameters, in order
-	agrees []*Param // parameters that a combination must match; numbers are compared by value
-	extra  []*Param // parameters that are not in the matrix
-	used   bool
-	kept   bool // some job has one of its new parameters
-	other  bool // values set on the command line rule it out
+	agrees []*Param // those that a combination must match; numbers are compared by value
+	extra  []*Param // those that are not in the matrix
+	used   bool     // it matches a combination
+	kept   bool     // some job has one of its new parameters
+	other  bool     // values set on the command line rule it out
 }
 
 // choose applies exclude, then include, as GitHub Actions does. An exclude entry removes the
 // combinations that match all of its values. An include entry adds its new parameters to every
-// combination whose values it does not change. If there is none, it becomes a combination of its
-// own.
+// combination whose values it does not change. If there is no such combination, the entry becomes
+// one of its own.
 func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	excludes := r.entries(exclude, "exclude")
 	includes := r.entries(include, "include")
@@ -93,8 +93,9 @@ func (m *Matrix) combine(excludes, includes []*entry) {
 	m.rows = rows
 }
 
-// cross multiplies the combinations by the values of spread. A parameter under params has the same
-// values in every combination, so it must not decide which ones an include entry extends.
+// cross multiplies the combinations by the values of spread. It runs after include: a parameter
+// under params has the same values in every combination, so it must not decide which combinations
+// an include entry extends.
 func (m *Matrix) cross() {
 	for _, a := range m.spread {
 		if m.axes = append(m.axes, a); m.rows == nil {
@@ -195,7 +196,7 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	e.extra = append(e.extra, p)
 }
 
-// presence determines which parameters every expansion has.
+// presence determines which parameters every expansion has, and which only some have.
 func (m *Matrix) presence(includes []*entry) {
 	names := m.names()
 	for _, p := range m.consts {

@@ -9,9 +9,9 @@ import (
 // inherited matches references to gpurun's own environment in a value of env.
 var inherited = regexp.MustCompile(`\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
 
-// RenderEnv is like Render, but for a value of env: it replaces $NAME and ${NAME} with inherited
-// variables, and $$ with a dollar sign, except in text from parameters. Without a Runtime, as for
-// the key, it leaves them as is.
+// RenderEnv is like Render, but for a value of env: it also replaces $NAME and ${NAME} with
+// inherited variables, and $$ with a dollar sign, except in text from parameters. Without a Runtime,
+// as for the key, it replaces none of these.
 func (t *Text) RenderEnv(v *Values) string {
 	if v.Runtime == nil {
 		return t.Render(v)

@@ -28,8 +28,8 @@ type Job struct {
 	Queue     *Text
 	Needs     []*Text
 
-	Told      bool       // a problem with the name was reported; further ones are not
-	Resources []Resource // keys for the scheduler, as given
+	Told      bool       // a problem with the name was reported; do not report more of them
+	Resources []Resource // keys for the scheduler, as written
 }
 
 // An Arg is one --key value appended to the last command.
@@ -48,7 +48,7 @@ type Env struct {
 // A Config is a copy of a config file with some values changed.
 type Config struct {
 	Base *Text
-	Path *Text // path of the copy; nil for next to the base
+	Path *Text // path of the copy; nil if it is next to the base
 	Sets []Set
 	Bad  bool // a problem with it was reported
 }
@@ -83,7 +83,7 @@ func (j *Job) Run() []*Text {
 // Logs returns the paths of log, stdout and stderr, each nil if not given.
 func (j *Job) Logs() []*Text { return []*Text{j.Log, j.Stdout, j.Stderr} }
 
-// LogsUse reports whether the path of a log contains a variable.
+// LogsUse reports whether the path of any log contains a variable of a kind.
 func (j *Job) LogsUse(k VarKind) bool {
 	return slices.ContainsFunc(j.Logs(), func(t *Text) bool { return t.Uses(k) })
 }

@@ -18,11 +18,11 @@ func (a *axis) size() int { return len(a.values[0]) }
 // A Matrix holds all expansions of one job in a file. They share parameter values.
 type Matrix struct {
 	Always  []string          // parameters that every expansion has, in order
-	Partial []string          // parameters that only some have
+	Partial []string          // parameters that only some expansions have
 	Reach   map[string]VarSet // which of {name} and {work_dir} each parameter's values contain
 
 	axes   []axis
-	spread []axis                // params with several values from the command line, until choose crosses them with the rest
+	spread []axis                // params with several values from the command line; choose crosses them with the rest
 	rows   [][]*Param            // parameters of each expansion, unless they are the product of the axes
 	consts []*Param              // params: the same in every expansion
 	values map[string][]*Param   // every value of each parameter in any expansion
@@ -37,7 +37,8 @@ type Param struct {
 	made *Text  // the parsed value, if it refers to variables
 }
 
-// product returns the number of points of the product of axes.
+// product returns the number of points in the product of axes, or MaxJobs + 1 if there are more than
+// MaxJobs.
 func product(axes []axis) int {
 	n := 1
 	for _, a := range axes {
@@ -57,8 +58,8 @@ func (m *Matrix) Count() int {
 	return product(m.axes)
 }
 
-// row returns the parameters of the i-th expansion. In the product of the axes, the last one varies
-// fastest. The constants follow.
+// row returns the parameters of the i-th expansion: those of the axes, then the constants. In the
+// product of the axes, the last axis varies fastest.
 func (m *Matrix) row(i int) []*Param {
 	if m.rows != nil {
 		return m.rows[i]
@@ -127,8 +128,8 @@ func (m *Matrix) Formatted(name string, f func(Param) bool) {
 }
 
 // Points returns the points of a parameter's axis, each with the values of all parameters on the
-// axis. If only include entries set the parameter, it returns the expansions that have it. A
-// parameter with a constant value has no points.
+// axis. If only include entries set the parameter, Points returns the expansions that have it. A
+// constant parameter has no points.
 func (m *Matrix) Points(name string) (points [][]*Param) {
 	for _, a := range m.axes {
 		for i := range a.size() {
@@ -148,7 +149,7 @@ func (m *Matrix) Points(name string) (points [][]*Param) {
 	return slices.DeleteFunc(slices.Clone(m.rows), func(row []*Param) bool { return find(row, name) == nil })
 }
 
-// At returns where a parameter is defined in the job file; 0 if unknown.
+// At returns where a parameter is defined in the job file. Both results are 0 if that is unknown.
 func (m *Matrix) At(name string) (line, col int) {
 	if n := m.at[name]; n != nil {
 		return n.Line, n.Column

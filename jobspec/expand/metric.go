@@ -7,16 +7,16 @@ import (
 	"regexp"
 )
 
-// A Metric is a number that a job produces: in its log, in a file, or, if neither is set, in its
-// GPURUN_RESULT.
+// A Metric is a number that a job produces. The job writes it to its log, to a file or, if neither
+// is set, to GPURUN_RESULT.
 type Metric struct {
 	Name    string
-	Log     *regexp.Regexp // the value is its group in the last matching line of the log
-	Step    *regexp.Regexp // its group is the step of the values in the same and later lines; nil to count values
+	Log     *regexp.Regexp // its group matches the value; the last matching line of the log counts
+	Step    *regexp.Regexp // its group matches the step of values in this and later lines; nil to count the values
 	File    *Text
 	Path    string // the absolute path of the file; only set for a rendered job
 	Key     string // position in the file: a dotted path, or the name of a column
-	At      string // choose the row of a file in which this column is best; "" for the last row
+	At      string // column whose best value selects the row of the file; "" for the last row
 	AtMax   bool   // whether the highest value of At is best
 	Goal    Goal
 	Percent bool   // display it as a percentage

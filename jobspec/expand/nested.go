@@ -8,8 +8,8 @@ import (
 // A parameter's value may refer to other parameters: out: "runs/{scene}". Such values are parsed
 // once and rendered on demand.
 
-// maxNested bounds the length of a value, because thirty parameters that each double another would
-// fill memory.
+// maxNested bounds the length of a value. Without it, thirty parameters that each contain another
+// one twice would fill memory.
 const maxNested = 1 << 20
 
 // resolve renders a value that refers to other parameters.
@@ -82,8 +82,8 @@ func (r *matrixReader) nestValues(sc Scope, values []*Param) {
 	}
 }
 
-// circles refuses parameters defined in terms of themselves, and records which of the job's
-// variables each of the others contains.
+// circles reports parameters that are defined in terms of themselves. For all others, it records
+// which of the job's variables they contain.
 func (r *matrixReader) circles() {
 	c := &circleFinder{m: &r.m, size: map[string]int{}}
 	c.m.Reach = map[string]VarSet{}

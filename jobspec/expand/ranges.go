@@ -17,7 +17,8 @@ const MaxJobs = 10_000_000
 
 var rangeForm = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)(?:\.\.(-?\d+(?:\.\d+)?))?$`)
 
-// isRange reports whether a node is a range such as 0..9 or 0..1..0.25. In quotes it is text.
+// isRange reports whether a node is a range such as 0..9 or 0..1..0.25. A range in quotes counts only
+// if quoted is set; otherwise, it is text.
 func isRange(n *yaml.Node, quoted bool) bool {
 	return n.Kind == yaml.ScalarNode && (quoted || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0) && rangeForm.MatchString(n.Value)
 }
@@ -82,7 +83,7 @@ func expandRange(s, name string) ([]*Param, error) {
 	return values, nil
 }
 
-// decimal returns a decimal number as an integer, scaled by the given number of digits.
+// decimal returns a decimal number as an integer, scaled by 10 to the power of digits.
 func decimal(s string, digits int) *big.Int {
 	whole, rest, _ := strings.Cut(s, ".")
 	n, _ := new(big.Int).SetString(whole+rest+strings.Repeat("0", digits-len(rest)), 10) // rangeForm guarantees that this is valid
@@ -114,8 +115,8 @@ func padded(s string) bool {
 	return len(s) > 1 && s[0] == '0' && s[1] != '.'
 }
 
-// canonical returns the form that exclude and include compare: numbers by value, the rest as
-// spelled.
+// canonical returns a value in the form that exclude and include compare. Equal numbers have the
+// same form however they are spelled; text is unchanged.
 func canonical(p *Param) string {
 	switch p.Tag {
 	case "!!int", "!!float":

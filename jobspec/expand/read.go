@@ -13,7 +13,7 @@ import (
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Keys are the keys of one job that define its parameters; nil if not given.
+// Keys are the keys of one job that define its parameters. A key that is not given is nil.
 type Keys struct{ Matrix, Zip, Sample, Params *yaml.Node }
 
 // A matrixReader reads matrix, zip, sample and params of one job.
@@ -26,7 +26,7 @@ type matrixReader struct {
 	nested map[*Param]bool // values checked for variables
 	rowAt  map[*Param]place
 	fails  bool
-	loose  bool // some parameters may be missing from the axes
+	loose  bool // exclude entries may name parameters that are missing from the axes
 }
 
 // A place is the position of a value outside the job file.
@@ -35,9 +35,9 @@ type place struct {
 	line, col int
 }
 
-// Read reads the parameters of a job. Without a matrix, m has a single expansion. Values from the
-// command line replace those in the file. If whole is false, a problem was reported, and only the
-// parameters' names are valid.
+// Read reads the parameters of a job. Values from the command line replace those in the file. If
+// nothing varies, m has a single expansion. If whole is false, a problem was reported, and m holds
+// only the names of the parameters.
 func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
 	r := &matrixReader{Source: s, given: given, envs: map[string]string{}}
 	r.nested, r.rowAt = map[*Param]bool{}, map[*Param]place{}
@@ -113,8 +113,8 @@ func (r *matrixReader) declare(k *yaml.Node) bool {
 	return r.declares(k.Value, k, r.Source, k.Line, k.Column)
 }
 
-// declares records the name of a new parameter, which is defined by the node at. It reports an
-// invalid name at line and col of s.
+// declares records the name of a new parameter, which the node at defines. It reports an invalid
+// name at the given line and column of s.
 func (r *matrixReader) declares(name string, at *yaml.Node, s *source.Source, line, col int) bool {
 	env := ParamEnv(name)
 	fail := func(hint, format string, args ...any) bool {

@@ -8,7 +8,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Output returns the paths of stdout and stderr, and sets v.Log.
+// Output returns the paths of stdout and stderr, and sets v.Log to the path of stdout.
 func (t *Job) Output(v *Values) (stdout, stderr string, err error) {
 	stdout, stderr = v.Log, v.Log
 	place := func(t *Text, at *string) {
@@ -26,7 +26,8 @@ func (t *Job) Output(v *Values) (stdout, stderr string, err error) {
 	return stdout, stderr, err
 }
 
-// Script renders the commands, with args after the last one and conda's hook where it is needed.
+// Script renders the commands. It appends args to the last one, and inserts conda's hook where it is
+// needed.
 func (t *Job) Script(v *Values) []string {
 	list := make([]string, len(t.Commands))
 	for i, c := range t.Commands {
@@ -99,7 +100,7 @@ func (t *Job) Environ(v *Values) []string {
 	return list
 }
 
-// Dir returns a job's absolute work dir.
+// Dir returns a job's absolute work dir, given that of its batch.
 func (t *Job) Dir(batch string, v *Values) (string, error) {
 	if t.WorkDir == nil {
 		return batch, nil
@@ -109,8 +110,8 @@ func (t *Job) Dir(batch string, v *Values) (string, error) {
 	return Absolute(batch, t.WorkDir.Render(&own))
 }
 
-// Plan returns the variables of an expansion that are known before it starts, including its work
-// dir.
+// Plan returns the values of an expansion's variables that are known before it starts, including its
+// work dir.
 func (t *Job) Plan(batch string, combo int, name string) (*Values, error) {
 	v := t.Matrix.Values(combo, name)
 	v.Planned = true

@@ -41,8 +41,8 @@ var formats = map[string]func(*tableReader){
 }
 
 // readTable reads a table of parameters: CSV with a header, JSON Lines, a list of mappings in YAML
-// or JSON, or the lines of a plain text file. It reports every mistake at its position in that
-// file, and returns nil if there is one.
+// or JSON, or the lines of a plain text file. It reports a mistake at its position in the file, and
+// then returns nil.
 func readTable(s *source.Source) *table {
 	r := &tableReader{Source: s, first: map[string]int{}}
 	read := formats[strings.ToLower(filepath.Ext(s.Path))]
@@ -110,7 +110,7 @@ type cell struct {
 	value tableValue
 }
 
-// cells adds a row of named values in any order. The first row defines the columns.
+// cells adds a row of named values, which may be in any order. The first row defines the columns.
 func (r *tableReader) cells(line, col int, list []cell) {
 	if r.Names == nil {
 		if r.wide(line, len(list)) {

@@ -19,8 +19,8 @@ import (
 )
 
 // A sample is one axis of n random draws. Draw i of a parameter depends only on rng, the
-// parameter's name and i. A larger n, another parameter or a later version of gpurun must not
-// change earlier draws.
+// parameter's name and i. A larger n, an additional parameter or a later version of gpurun must not
+// change existing draws.
 
 var sampleKeys = []string{"n", "rng", "params"}
 
@@ -105,7 +105,7 @@ var (
 )
 
 // drawing parses how to draw a parameter: from a list or a range, as in a matrix, or from one of
-// five distributions. It returns nil after reporting a problem.
+// five distributions. If there is a problem, it reports it and returns nil.
 func (r *matrixReader) drawing(name string, v *yaml.Node) drawer {
 	draw, err := ParseDraw(v.Value, name)
 	switch {
@@ -142,7 +142,7 @@ func drawHint(s string) string {
 	return fmt.Sprintf("write %q", strings.TrimSuffix(cmp.Or(word, "uniform")+" "+m[3]+".."+high+".."+step, ".."))
 }
 
-// ParseDraw parses the distribution of a number; it returns nil if text is not one.
+// ParseDraw parses the distribution of a number. It returns nil if text is not a distribution.
 func ParseDraw(text, name string) (func(bits uint64) *Param, error) {
 	m := drawForm.FindStringSubmatch(text)
 	switch {
@@ -188,8 +188,8 @@ func stepwise(word, from, to, step, name string) (drawer, error) {
 }
 
 // between returns a drawer for a number. For int, uniform and log, the number is between from and to.
-// For normal and lognormal, from and to are the mean and deviation of the number or of its logarithm.
-// Draws are rounded to step, if given.
+// For normal, from and to are the mean and deviation of the number; for lognormal, those of its
+// logarithm. Draws are rounded to multiples of step, if given.
 func between(word, from, to, step, name string) (drawer, error) {
 	if word == "int" {
 		low, errLow := strconv.ParseInt(from, 10, 64)
@@ -246,13 +246,13 @@ func between(word, from, to, step, name string) (drawer, error) {
 	}, nil
 }
 
-// Plain spells a number without an exponent.
+// Plain spells a number, rounded to the given number of significant digits, without an exponent.
 func Plain(x float64, digits int) string {
 	x, _ = strconv.ParseFloat(strconv.FormatFloat(x+0, 'g', digits, 64), 64) // +0 turns -0 into 0
 	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
-// below maps 64 random bits to a number below n. n is 0 for 2^64.
+// below maps 64 random bits to a number below n. An n of 0 means 2^64.
 func below(random, n uint64) uint64 {
 	if n == 0 {
 		return random

@@ -29,8 +29,8 @@ type Scope struct {
 // A wordError explains why a {word} is refused.
 type wordError struct{ spelt, text, hint string }
 
-// words calls f with each {word} in s that is not shell syntax, and with its meaning. A word in s
-// may be escaped: {{word}}.
+// words calls f for each {word} in s that is not shell syntax, with the word's position and meaning.
+// A word in s may be escaped: {{word}}.
 func (sc *Scope) words(s string, f func(from, to int, word string, escaped bool, seg *Segment, e *wordError)) {
 	if !strings.Contains(s, "{") {
 		return // the common case, even among 100,000 commands
@@ -47,7 +47,7 @@ func (sc *Scope) words(s string, f func(from, to int, word string, escaped bool,
 	}
 }
 
-// parse parses s. left are words that look like variables but are not; bad are refused words.
+// parse parses s. left holds words that look like variables but are not; bad holds refused words.
 func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
 	t = &Text{Raw: s}
 	from := 0

@@ -1,5 +1,5 @@
-// Package expand turns one job in a file into its expansions: it lists the values of its matrix and
-// tables, and replaces {variables} in each text with them. It does not depend on the dialect.
+// Package expand turns one job in a file into its expansions: it lists the values of the job's
+// matrix and tables, and replaces the {variables} in each text. It does not depend on the dialect.
 package expand
 
 import (
@@ -7,7 +7,7 @@ import (
 )
 
 // Texts with {variables} are parsed once and rendered on demand. A Text is a list of segments, each
-// literal or a variable.
+// of which is literal text or a variable.
 
 // A VarKind is the kind of a segment: literal, a parameter, or a variable that every job has.
 type VarKind uint8
@@ -53,7 +53,7 @@ var (
 
 var builtins = []string{"name", "work_dir", "uni_id", "attempt", "gpu_list", "gpu", "ngpus", "port", "config", "log", "started"}
 
-// builtin returns the kind of a variable that every job has, or VarLiteral.
+// builtin returns the kind of a variable that every job has, or VarLiteral for any other word.
 func builtin(word string) VarKind {
 	if i := slices.Index(builtins, word); i >= 0 {
 		return VarName + VarKind(i)
@@ -66,7 +66,7 @@ func (k VarKind) Numeric() bool {
 	return k == varAttempt || k == VarGPU || k == varNGPUs || k == varPort
 }
 
-// A Segment is a piece of a text, literal or a variable.
+// A Segment is a piece of a text: literal text or a variable.
 type Segment struct {
 	Kind   VarKind
 	Format string // after the colon: "q", "03d"
@@ -81,7 +81,7 @@ type Text struct {
 	Line, Col int
 }
 
-// Sole returns the variable if the text consists of only that variable, else nil.
+// Sole returns the variable if the text consists of a single variable without a format, else nil.
 func (t *Text) Sole() *Segment {
 	if len(t.Segs) == 1 && t.Segs[0].Kind != VarLiteral && t.Segs[0].Format == "" {
 		return &t.Segs[0]
@@ -99,7 +99,7 @@ func (t *Text) Uses(k VarKind) bool {
 	return t != nil && slices.ContainsFunc(t.Segs, func(g Segment) bool { return g.Kind == k })
 }
 
-// Below returns the other text with t on the lines below it.
+// Below returns the other text followed by t on the next line.
 func (t *Text) Below(other *Text) *Text {
 	return &Text{Segs: slices.Concat(other.Segs, []Segment{{Kind: VarLiteral, Lit: "\n"}}, t.Segs), Raw: other.Raw + "\n" + t.Raw, Line: t.Line, Col: t.Col}
 }

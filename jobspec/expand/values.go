@@ -17,12 +17,12 @@ type Runtime struct {
 	Started string // {started}: when the run began, 20261121-140500
 	Log     string // absolute path of the log, unless the job file names one
 
-	Copy func(path string) string // translates a path in the code to the copy of the code that the job runs in; nil without a copy
+	Copy func(path string) string // translates a path in the code to its path in the job's copy of the code; nil without a copy
 
 	Environ []string // gpurun's own environment, which jobs inherit
 
-	// Later returns a placeholder for gpu, gpu_list, ngpus or port; nil unless only the node knows
-	// their values.
+	// Later returns a placeholder for gpu, gpu_list, ngpus or port. It is set only if their values are
+	// known only on the node that runs the job.
 	Later func(name string) string
 }
 
@@ -100,8 +100,8 @@ func (g *Segment) render(v *Values) string {
 	return value
 }
 
-// TagOf returns the YAML type of a value that has the given type in the job file: the variable's type
-// if the value is a single variable, text if it mixes variables and text, otherwise its own.
+// TagOf returns the YAML type of a value: the variable's type if the value is a single variable, text
+// if it mixes variables and text, and own, its type in the job file, if it has no variables.
 func (v *Values) TagOf(t *Text, own string) string {
 	g := t.Sole()
 	switch {
@@ -117,7 +117,7 @@ func (v *Values) TagOf(t *Text, own string) string {
 	return "!!str"
 }
 
-// Param returns the value of a parameter; null if there is none.
+// Param returns a parameter with its value rendered, or with null if the job does not have it.
 func (v *Values) Param(name string) Param {
 	if p := find(v.Params, name); p != nil {
 		return v.resolve(p)

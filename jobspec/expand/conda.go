@@ -20,7 +20,7 @@ var (
 	onlyActivate = regexp.MustCompile(`^\s*conda\s+activate\s+[^\s;&|]+\s*$`)
 )
 
-// Shells are shells like sh.
+// Shells are the names of shells that understand the syntax of sh.
 var Shells = []string{"bash", "sh", "zsh", "dash", "ksh"}
 
 // Sh reports whether the commands are scripts for a shell like sh.

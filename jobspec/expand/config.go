@@ -14,15 +14,15 @@ func (c *Config) BasePath(v *Values) (string, error) {
 	return Absolute(v.WorkDir, c.Base.Render(&at))
 }
 
-// PerAttempt reports whether the content differs from one attempt to the next.
+// PerAttempt reports whether the content can differ from one attempt to the next.
 func (c *Config) PerAttempt() bool {
 	return slices.ContainsFunc(c.Sets, func(s Set) bool {
 		return slices.ContainsFunc(s.Value.Segs, func(g Segment) bool { return g.Kind >= VarUniID })
 	})
 }
 
-// StartsLater reports whether a config's path depends on a value that only an attempt has. A config
-// without a path is named after its content.
+// StartsLater reports whether the path of a config's copy depends on a value that only an attempt
+// has. Without Path, the copy is named after its content, so the path depends on all texts.
 func (c *Config) StartsLater() bool {
 	texts := c.Texts()
 	if c.Path != nil {

@@ -19,7 +19,7 @@ type Given struct {
 // Givens are all parameters set on the command line.
 type Givens struct {
 	List  []*Given
-	known *[]string // the parameters of all jobs so far
+	known *[]string // names of the parameters of all jobs read so far
 }
 
 // ParseGivens parses KEY=VALUE arguments and reports invalid ones. VALUE may be several values,
@@ -107,7 +107,7 @@ func (l Givens) of(name string) *Given {
 	return nil
 }
 
-// Any reports whether a job has one of the parameters.
+// Any reports whether a job has any of the parameters.
 func (l Givens) Any(m *Matrix) bool {
 	return slices.ContainsFunc(l.List, func(g *Given) bool { return slices.Contains(m.Always, g.Name) || slices.Contains(m.Partial, g.Name) })
 }

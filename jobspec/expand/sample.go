@@ -98,7 +98,8 @@ type drawer func(bits uint64) *Param
 
 var (
 	drawForm = regexp.MustCompile(`^(log|int|uniform|normal|lognormal) +(\S+?) *(\.\.|±|\+-) *(\S+?)(?: *\.\. *(\S+))?$`)
-	// loguniform(1e-4, 1e-1), randint(2, 8), suggest_int("width", 64, 1024, step=64): log, int, low, high, step, more
+	// otherDraw matches loguniform(1e-4, 1e-1), randint(2, 8), suggest_int("width", 64, 1024, step=64).
+	// Its groups are log, int, low, high, step and the rest.
 	otherDraw = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(?:\w+\.)*(?:q|suggest_|discrete_)*_?(log_?)?(?:uniform\w*|float|(?:rand)?(int))\( *(?:["']\w*["'] *, *)?([^, ]+) *, *([^, )]+) *(?:, *(?:step *= *)?([0-9.]+) *)?(.*)\)$`)
 	})

@@ -14,7 +14,7 @@ const variable = `\{([A-Za-z_][A-Za-z0-9_]*)(?::(q|0?[0-9]{0,2}(?:\.[0-9]{1,2})?
 var (
 	// Variable matches a {variable} at the beginning of a text.
 	Variable = regexp.MustCompile(`^` + variable)
-	// text that the shell or another tool expands, {{literal}}, and {variable}
+	// braced matches text that the shell or another tool expands, {{literal}}, and {variable}.
 	braced = regexp.MustCompile(`\$\{\{[^{}]*\}\}|\$\{|\{` + variable + `\}|` + variable)
 )
 

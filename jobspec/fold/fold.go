@@ -1,6 +1,6 @@
 // Package fold turns a table of commands into entries of a job file: the common parts become texts
-// with {variables}, and the differences become a matrix or a zip. It is pure, and its entries
-// expand to the original table.
+// with {variables}, and the differences become a matrix or a zip. Its functions are pure, and the
+// entries expand to the original table.
 package fold
 
 import (
@@ -33,7 +33,7 @@ type Job struct {
 	Run                 [][]Word // commands in sequence
 	Text                string   // Run as written, which an entry with only this job keeps; "" if unknown
 	Dir                 string   // "" or "." for the job file's folder
-	Env                 []string // NAME=value; a $NAME at the end of the value is inherited
+	Env                 []string // NAME=value; a $NAME at the end of the value stands for the inherited value
 	Log, Stdout, Stderr string
 	Keys                []string // keys shared by the entry's jobs, in YAML: "gpus: 2"
 	Queued              bool     // in the launcher's queue, as an entry of its own
@@ -46,11 +46,11 @@ type Entry struct {
 	Needs  []string
 	Queued bool
 	Keys   []string
-	Jobs   []int // indices of the rows that it replaces
+	Jobs   []int // indices of the jobs that it replaces
 
-	params [][]*column // sets of columns, independent of each other
+	params [][]*column // independent sets of columns
 	rows   []*column   // the same columns, with a value for each job
-	text   string      // of its only job
+	text   string      // Text of its only job
 	run    []string
 	env    []string
 	keys   [][2]string // work_dir, log, stdout and stderr
@@ -68,13 +68,13 @@ var (
 	option     = source.Regexp(`^-[^0-9.\s][^\s=]*`)
 	module     = source.Regexp(`^[A-Za-z_][\w.]*$`)
 	unnamable  = source.Regexp(`[^A-Za-z0-9._-]+`)
-	// Launchers, and Python modules that are, have options before the script that they run.
+	// Launchers, and Python modules that act as such, take options before the script that they run.
 	launcher = source.Regexp(`^(?:\S*/)?(?:docker|podman|nvidia-docker|singularity|apptainer|conda|mamba|micromamba|torchrun|accelerate|deepspeed|mpirun|mpiexec|horovodrun)$`)
 	launches = source.Regexp(`^(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch)$`)
 )
 
-// Program returns the words of a command that identify its program: the first ones, up to a script
-// or module; of a launcher, only its name and the script's.
+// Program returns the words of a command that identify its program: all words up to its script or
+// module or, if a launcher runs the script, only the launcher's name and the script's.
 func Program(cmd []Word) []Word {
 	at, launched := script(cmd)
 	if at > 0 && launched {
@@ -83,8 +83,8 @@ func Program(cmd []Word) []Word {
 	return cmd[:at+1]
 }
 
-// script returns the index of the script or module that a command runs, or 0, and whether a launcher
-// runs it.
+// script returns the index of the script or module that a command runs, or 0 if there is none. It also
+// reports whether a launcher runs the script.
 func script(cmd []Word) (at int, launched bool) {
 	launched = launcher().MatchString(cmd[0].Text)
 	for i := 1; i < len(cmd) && (i < 4 || launched || strings.HasPrefix(path.Base(cmd[0].Text), "python")); i++ {
@@ -106,8 +106,8 @@ func Script(cmd []Word) string {
 	return path.Base(cmd[at].Text)
 }
 
-// base returns a prefix for the names of a program's jobs. No taken name may be a prefix of it, or
-// begin with it.
+// base returns a prefix for the names of a program's jobs, and adds it to taken. With a hyphen at its
+// end, the prefix does not begin with any taken name and its hyphen, and vice versa.
 func base(cmd []Word, taken map[string]bool) string {
 	base := Script(cmd)
 	if at, _ := script(cmd); at > 1 && cmd[at-1].Text == "-m" {
@@ -195,11 +195,11 @@ func kinds(row []cell) string {
 	return s
 }
 
-// optional turns words that only some commands of a program have into a parameter, flags, so that
-// the program's jobs can share an entry. It returns the rows unchanged if they differ elsewhere.
+// optional turns words that only some of a program's commands have into a parameter named flags, so
+// that the program's jobs can share an entry. It returns the rows unchanged if they differ elsewhere.
 func optional(rows [][]cell) [][]cell {
 	row, least := rows[0], len(rows[0])
-	begin, end := least, least // lengths of what all rows begin and end with
+	begin, end := least, least // lengths of the beginning and end that all rows share
 	for _, r := range rows {
 		n := 0
 		for ; n < min(begin, len(r)) && r[n].kind == row[n].kind; n++ {

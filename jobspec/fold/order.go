@@ -7,17 +7,18 @@ import (
 )
 
 // A Command is a command that a launcher started, with its times. In a capture, commands ended one
-// at a time, each when nothing else was happening: Began is the number of commands that ended
-// before it began, Ended its own position in that order.
+// at a time, each when nothing else was happening. Began is the number of commands that had ended
+// before this one began, and Ended is its position in the order in which commands ended.
 type Command struct {
 	Job
-	Began, Ended []int  // per capture; Began is -1 if the command is not in it
+	Began, Ended []int  // one each per capture; Began is -1 if the command is not in it
 	Waits        string // the batch job that started it, if that job was told to wait for others
 
 	program string // set by Plan
 }
 
-// before reports whether b waited for a in every capture, in whatever order commands ended.
+// before reports whether b began after a had ended in every capture that has both. Since captures end
+// commands in different orders, b must then have waited for a.
 func before(a, b *Command) bool {
 	for i := range a.Ended {
 		if a.Ended[i] > b.Began[i] && a.Began[i] >= 0 && b.Began[i] >= 0 {
@@ -71,8 +72,8 @@ func (r round) job() (j Job, ok bool) {
 	return j, true
 }
 
-// chains returns runs of commands in which each waited for the previous one, and for everything that
-// the previous one waited for.
+// chains divides commands into sequences. In a sequence, each command waited only for the previous
+// one and for what the previous one had waited for.
 func chains(list []*Command) (out []round) {
 	done, later := make([]int, len(list)), make([]int, len(list)) // number of commands before and after each
 	for i, a := range list {
@@ -103,7 +104,8 @@ func chains(list []*Command) (out []round) {
 	return out
 }
 
-// rounds finds commands that repeat in turn: within a chain, or once in each of several chains.
+// rounds groups commands into rounds. A sequence of programs is a round if it repeats within a chain,
+// or if it is the whole of several chains.
 func rounds(list []*Command) (out []round) {
 	all, count, repeats := chains(list), map[string]int{}, map[string]int{}
 	for _, chain := range all {
@@ -133,8 +135,8 @@ func rounds(list []*Command) (out []round) {
 	return out
 }
 
-// A turn is one of several groups of commands of the same programs, which run one after another. The
-// zero turn means that there are no such groups.
+// A turn is one iteration of a loop: one of several groups of commands that run the same programs, one
+// group after another. The zero turn is that of commands outside of loops.
 type turn struct{ loop, n int }
 
 // turns finds loops whose body has commands that wait for others, such as train & train & wait; eval,
@@ -204,7 +206,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	}
 	entries = Fold(jobs)
 	after, leads, tangled := waits(entries, waited)
-	if tangled { // without flags, more entries say more about the order
+	if tangled { // without the parameter flags, there are more entries, whose needs can express more
 		entries = fold(jobs, false)
 		after, leads, _ = waits(entries, waited)
 	}
@@ -223,7 +225,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 		warn("the order of %d jobs cannot be written as needs, so they run one at a time, in a queue", queued)
 	}
 	in, last := make([]int, len(rs)), map[string]int{}  // entry of each job; latest job of each program
-	count, pauses := map[string]int{}, map[string]int{} // jobs of each program; how often the launcher waits between two
+	count, pauses := map[string]int{}, map[string]int{} // jobs of each program; number of waits between two of them
 	for y, e := range entries {
 		for _, i := range e.Jobs {
 			in[i] = y
@@ -277,9 +279,10 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	return entries, warnings
 }
 
-// waits returns, for two entries, how many pairs of their jobs waited, and whether one leads to the
-// other, directly or indirectly. Entries are tangled if one waits for itself, or if only some of its
-// jobs wait for another. Jobs in the same queue need not wait for each other, nor do jobs of the
+// waits finds out which entries wait for which. after[y][x] is the number of pairs in which a job of
+// y waited for a job of x; leads[y][x] reports whether y waits for x, directly or indirectly. Entries
+// are tangled if one waits for itself, or if only some pairs of jobs of two entries waited. Queued
+// entries do not wait for each other, because the queue keeps their order. waited ignores jobs of the
 // same programs or of different turns, unless a batch system was told to make them wait.
 func waits(entries []Entry, waited func(i, k int) bool) (after [][]int, leads [][]bool, tangled bool) {
 	n := len(entries)

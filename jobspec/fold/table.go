@@ -82,7 +82,7 @@ func (f *folding) count(set ...*column) int {
 	return n
 }
 
-// distinct returns columns with only the distinct rows.
+// distinct returns copies of columns that have only their distinct rows.
 func (f *folding) distinct(set []*column) []*column {
 	of, n := f.number(set)
 	out := make([]*column, len(set))
@@ -95,8 +95,8 @@ func (f *folding) distinct(set []*column) []*column {
 	return out
 }
 
-// sets splits the columns into sets whose product is the table. They are pairwise independent, or
-// there is only one.
+// sets splits the columns into sets whose product is the table. The sets are pairwise independent. If
+// there are no such sets, all columns form one set.
 func (f *folding) sets() (out [][]*column) {
 	var sets [][]*column
 	for _, c := range f.cols {
@@ -126,7 +126,7 @@ func (f *folding) sets() (out [][]*column) {
 	return out
 }
 
-// add appends a part to a text, and joins literals.
+// add appends a part to a text, joining adjacent literals.
 func add(text []part, p part) []part {
 	if n := len(text) - 1; n >= 0 && p.col == nil && text[n].col == nil {
 		text[n].lit += p.lit
@@ -135,7 +135,8 @@ func add(text []part, p part) []part {
 	return append(text, p)
 }
 
-// express returns a text of columns that expands to each row's value, or nil.
+// express returns a text of columns and literals that expands to the value of each row, or nil if
+// there is none.
 func (f *folding) express(values []string) (text []part) {
 	for _, c := range f.cols {
 		if !c.raw && slices.Equal(c.values, values) {
@@ -183,7 +184,8 @@ func (f *folding) express(values []string) (text []part) {
 	}
 }
 
-// atom matches a piece of a text between separators, and component one of a path.
+// atom matches a separator, or a piece of a text between separators. component does the same for
+// paths.
 var (
 	atom      = source.Regexp(`[^/=:,_ "']+|[/=:,_ "']`)
 	component = source.Regexp(`[^/]+|/`)
@@ -191,7 +193,7 @@ var (
 	numbered  = source.Regexp(`^([A-Za-z]+)(?:0|[1-9][0-9]*)$`)
 )
 
-// aligned divides texts into pieces, if all have the same separators.
+// aligned divides texts into pieces. It returns nil unless all texts have the same separators.
 func aligned(values []string, piece *regexp.Regexp) (rows [][]string) {
 	for _, v := range values {
 		a := piece.FindAllString(v, -1)
@@ -207,8 +209,8 @@ func aligned(values []string, piece *regexp.Regexp) (rows [][]string) {
 	return rows
 }
 
-// split divides texts with the same separators into pieces. New pieces that depend on each other
-// stay one piece. If whole is set, all new pieces stay one.
+// split divides texts with the same separators into pieces. Pieces that existing columns cannot
+// express stay together if they depend on each other, or if whole is set.
 func (f *folding) split(values []string, whole bool) (pieces [][]string) {
 	ext, short := extension().FindString(values[0]), make([]string, f.n)
 	if slices.ContainsFunc(values, func(v string) bool { return !strings.HasSuffix(v, ext) }) {
@@ -355,7 +357,7 @@ func (f *folding) name(e *Entry) {
 	}
 }
 
-// fields replaces the parameters in a text by their values in a row.
+// fields replaces the parameters in a text with their values in row r.
 func fields(text string, cols []*column, r int) string {
 	for _, c := range cols {
 		text = strings.ReplaceAll(text, "{"+c.name+"}", c.values[r])
@@ -363,8 +365,9 @@ func fields(text string, cols []*column, r int) string {
 	return text
 }
 
-// matching returns a glob with parameters that matches, for each job of the entry, the names of the
-// jobs of other that it waited for; "" if there is none.
+// matching returns a glob that contains parameters of the entry. For each job of the entry, the glob
+// matches the names of exactly those jobs of other that this job waited for. matching returns "" if
+// there is no such glob.
 func (e *Entry) matching(other *Entry, waited func(i, k int) bool) string {
 	f, glob := &folding{n: len(e.Jobs), cols: e.rows}, other.Name
 	for _, c := range other.rows {

@@ -37,7 +37,7 @@ func Write(entries []Entry) string {
 		line("name: " + source.Spell(e.Name))
 		line(mapping("matrix", matrix)...)
 		if len(e.params) == 1 && len(zips) == 1 && slices.ContainsFunc(zips[0], func(l string) bool { return len(l) > width }) {
-			line("matrix:", "  include:") // one row a line
+			line("matrix:", "  include:") // one row per line
 			for r := range e.params[0][0].values {
 				row := make([]string, len(zips[0]))
 				for i, c := range e.params[0] {
@@ -111,7 +111,7 @@ var (
 	inFlow  = source.Regexp(`^[A-Za-z0-9_./=+@%^-]+$`)
 )
 
-// value spells a value in a list or mapping on one line.
+// value spells a value for a list or mapping that is on one line.
 func value(v string, names []string) string {
 	if v = expand.Escape(v, names...); numeral().MatchString(v) || inFlow().MatchString(v) && source.Spell(v) == v {
 		return v
@@ -119,7 +119,7 @@ func value(v string, names []string) string {
 	return strconv.Quote(v)
 }
 
-// spelled formats columns as name: values, and writes values that form a range as one.
+// spelled formats columns as name: values. Values that form a range are written as a range.
 func spelled(set []*column, names []string) (out []string) {
 	for _, c := range set {
 		list := make([]string, len(c.values))
@@ -137,7 +137,8 @@ func spelled(set []*column, names []string) (out []string) {
 	return out
 }
 
-// step returns the constant difference between at least three whole numbers; 0 if there is none.
+// step returns the constant difference between ascending whole numbers. It returns 0 if there is none,
+// or if there are fewer than three values.
 func step(values []string) (by int) {
 	last := 0
 	for i, v := range values {

@@ -4,7 +4,7 @@
 // run.
 //
 // A recorder waits until the host releases it. The host does so only while every other thread
-// sleeps, so which commands overlap does not depend on the load of the machine.
+// sleeps, so the load of the machine does not affect which commands overlap.
 package capture
 
 import (
@@ -34,18 +34,18 @@ type Config struct {
 	Sandbox, Network bool
 	GPUs             int
 	Record, Run      []string          // globs that match whole command lines
-	Limit            time.Duration     // how long the launcher may start nothing new
+	Limit            time.Duration     // how long the launcher may go without starting a command
 	Most             int               // the maximum number of processes, not counting recorders
 	Home             string            // the folder of the recorders
 	Self             string            // path of the gpurun executable
-	Originals        map[string]string // where to find the programs that recorders cover
-	Sockets          []string          // of services, which would start programs outside the sandbox
+	Originals        map[string]string // where the originals of covered programs are, by path
+	Sockets          []string          // sockets of services that could start programs outside the sandbox
 	Uppers           int               // a file descriptor of the folder that has the changes of each overlay
 	Covered          []string          // the folder below each overlay
 	Escaped          []string          // interpreters that started without a recorder in earlier attempts
 }
 
-// A Record is a command: one to run, or one that was recorded instead.
+// A Record is a command that is to be run, or that was recorded instead of being run.
 type Record struct {
 	Argv, Env             []string
 	Dir                   string
@@ -53,7 +53,8 @@ type Record struct {
 	Began, Ended          int    // see fold.Command
 }
 
-// bad returns the first text of a command that is not UTF-8, in ASCII, or "".
+// bad returns the first text of a command that is not valid UTF-8, quoted in ASCII, or "" if there is
+// none. Of a variable, it returns only the name.
 func (r *Record) bad() string {
 	for _, list := range [][]string{r.Argv, {r.Dir, r.Stdin, r.Stdout, r.Stderr}} {
 		for _, s := range list {
@@ -73,7 +74,7 @@ func (r *Record) bad() string {
 // A Report is the result of a capture.
 type Report struct {
 	Commands []Record // in the launcher's order, regardless of races
-	Status   int      // the launcher's; 128 plus the number for a signal
+	Status   int      // exit status of the launcher; for a signal, 128 plus its number
 	Stopped  string   // why gpurun stopped the launcher, or ""
 	Last     string   // last line of the launcher's output
 	Warnings []string
@@ -94,8 +95,8 @@ const ChildArg = "__capture" // the first argument of the host
 // ErrNoSandbox means that the system does not allow user namespaces.
 var ErrNoSandbox = errors.New("no user namespaces here")
 
-// Limit is how long a launcher may start nothing new, and Most how many processes it may have at
-// once.
+// Limit is how long a launcher may go without starting a command, and Most is how many processes it
+// may have at the same time.
 var Limit, Most = time.Minute, 300
 
 const maxEscaped = 20
@@ -125,7 +126,7 @@ func run(c Config) (*Report, error) {
 		c.Home, err = os.MkdirTemp("", "gpurun-capture-")
 		defer os.RemoveAll(c.Home)
 	}
-	sockets, _ := os.ReadFile("/proc/net/unix") // the sandbox has its own
+	sockets, _ := os.ReadFile("/proc/net/unix") // read here, because the sandbox has its own
 	for line := range strings.Lines(string(sockets)) {
 		if _, path, named := strings.Cut(strings.TrimSpace(line), " /"); named {
 			c.Sockets = append(c.Sockets, "/"+path)
@@ -154,8 +155,8 @@ func run(c Config) (*Report, error) {
 	return &r, nil
 }
 
-// Host is the main function of the child that Run starts. It runs first outside the sandbox, then,
-// with its home as argument, inside.
+// Host is the main function of the child that Run starts. With a sandbox, it runs twice: first
+// outside, then inside, with the folder of the recorders as its argument.
 func Host(args []string) int {
 	var h host
 	var err error
@@ -198,7 +199,7 @@ func (h *host) prepare() (err error) {
 	return err
 }
 
-// programs are the names to record, in addition to the fakes and --record.
+// programs are the names to record, in addition to the fakes and those that --record gives.
 var programs = strings.Fields("python python2 python3 python3.6 python3.7 python3.8 python3.9 python3.10 python3.11 python3.12 python3.13 python3.14 pypy3 torchrun accelerate deepspeed mpirun mpiexec horovodrun " +
 	"docker nvidia-docker podman apptainer singularity conda mamba micromamba wandb julia Rscript")
 

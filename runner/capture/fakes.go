@@ -16,7 +16,7 @@ import (
 //go:embed fakes
 var scripts embed.FS
 
-// fakes replace programs that wait, look at GPUs or start other programs.
+// fakes replace programs that wait, query GPUs or start other programs.
 var fakes map[string]func(argv []string) int
 
 func init() {
@@ -35,14 +35,14 @@ func script(argv []string) int {
 	return runs(append([]string{"sh", "-c", string(text)}, argv...), false)
 }
 
-// terminal lets the host follow a command of tmux or screen.
+// terminal passes a command of tmux or screen to the host, and prints the host's answer.
 func terminal(argv []string) int {
 	a := ask(own("terminal", argv))
 	fmt.Fprint([]*os.File{os.Stdout, os.Stderr}[min(a.Status, 1)], a.Text)
 	return a.Status
 }
 
-// sleep lets virtual time pass, as between two polls.
+// sleep waits in virtual time, as a launcher does between two polls.
 func sleep(argv []string) int {
 	s := 0.0
 	for _, w := range argv[1:] {
@@ -54,8 +54,8 @@ func sleep(argv []string) int {
 	return 0
 }
 
-// submit tells the host to start a command after other jobs, once for each index of an array if
-// there are any. It prints the ID of the job, or of its array.
+// submit tells the host to start a command once other jobs have ended. It submits an array's command
+// once for each index. It prints the ID of the job or array.
 func submit(argv []string) int {
 	h := own("submit", argv[3:])
 	h.After = ids(argv[1])

@@ -40,13 +40,13 @@ type host struct {
 	waits        []*held              // until submitted jobs have ended, or for tmux wait-for -S
 	signals      map[string]bool      // of tmux wait-for -S, not yet waited for
 	panes        []*pane              // of tmux and screen, the last selected one last
-	reals        map[int]bool         // PIDs of recorders that became the program itself
+	reals        map[int]bool         // PIDs of recorders that became the programs they cover
 	named        map[string]time.Time // modification times of the files that commands name
 	records      []*held              // all commands that did not run
 	step         int                  // number of commands released so far
-	polls        int                  // number of sleeps that ended since the last command began
+	polls        int                  // number of sleeps that ended since a command last began or ended
 	clock        float64              // the launcher's virtual time, in seconds
-	changed      time.Time            // when something last happened
+	changed      time.Time            // when a command last began or ended, or a job was last submitted
 	blind        bool                 // the kernel does not report where threads sleep
 }
 
@@ -71,8 +71,8 @@ const (
 	maxRecords = 5000
 	maxWhole   = 15 * time.Minute
 	maxReport  = 30 // seconds from a recorder's connection to its message
-	maxPolls   = 3  // per sleeper, before a command is released
-	maxIdle    = 30 // per sleeper, before a loop in the background counts as a monitor
+	maxPolls   = 3  // polls per sleeper before a command is released
+	maxIdle    = 30 // polls per sleeper before a loop in the background counts as a monitor
 )
 
 // serve starts the programs and answers the recorders until all of them have ended.
@@ -118,8 +118,8 @@ func (h *host) serve() (err error) {
 			h.report.Stopped = fmt.Sprintf("stopped: the launcher started %d commands and did not end", len(h.records))
 		case h.drain() || h.reap():
 		default:
-			// Two equal results mean that every thread slept when the first was complete. reap and
-			// drain come last, because the kernel reports a process as ended a moment before it
+			// Two equal results mean that every thread was asleep when the first was complete. reap
+			// and drain come last, because the kernel reports a process as ended a moment before it
 			// wakes the parent.
 			if two, _ := h.sleepCounts(); one == "" || one != two || h.reap() || h.drain() {
 				continue
@@ -287,7 +287,7 @@ func (h *host) begin(j *job, stdin io.Reader) {
 	j.pid = -1
 	if pid, err := h.start(j.Record, stdin); err == nil {
 		j.pid = pid
-		if p, ok := procs.One(pid); ok { // sort its commands where the launcher submitted it
+		if p, ok := procs.One(pid); ok { // sort its commands to where the launcher submitted the job
 			h.paths[p.ID] = append(slices.Clip(j.path), p.ID)
 		}
 	}
@@ -329,9 +329,9 @@ func (h *host) tree() (list []procs.ID) {
 	return list
 }
 
-// sleepCounts returns a string of how often each thread has gone to sleep, or "" if one is awake.
-// If two results are equal, no thread ran in between, since it would have gone to sleep once more.
-// Held recorders are skipped.
+// sleepCounts returns a string that shows how often each thread has gone to sleep, or "" if one is
+// awake. If two such strings are equal, no thread ran in between, since it would have gone to sleep
+// once more. Held recorders are skipped. count is the number of all processes.
 func (h *host) sleepCounts() (sleeping string, count int) {
 	known, list := map[int]bool{}, h.tree()
 	for _, x := range slices.Concat(h.held, h.sleeps, h.waits) {
@@ -414,7 +414,8 @@ func (h *host) release(x *held) {
 	x.answer(message{})
 }
 
-// record records a command, unless a shell reads its output, in which case it runs for real.
+// record records a command. It returns true instead if the command must run for real, because it is
+// Python and a shell reads its output.
 func (h *host) record(x *held) (real bool) {
 	r, text := &x.Record, strings.Join(x.Record.Argv, " ")
 	for i, to := range []*string{&r.Stdin, &r.Stdout, &r.Stderr} {
@@ -444,8 +445,9 @@ func (h *host) record(x *held) (real bool) {
 // readers are programs that use the output of a child as text.
 var readers = strings.Fields("sh bash dash zsh ksh make gmake")
 
-// reader finds what reads a pipe: a shell that started the writer, another program, or tee, which
-// writes a file.
+// reader finds the program that reads a pipe. If that is tee, possibly after filters, file is the file
+// that tee writes. Otherwise, read is set, and shell is set if a shell or make that started the
+// writer reads the pipe.
 func (h *host) reader(writer int, pipe string) (shell, read bool, file string) {
 	for _, id := range h.tree() {
 		at := fmt.Sprintf("/proc/%d/", id.PID)

@@ -40,7 +40,7 @@ var (
 	ownName = source.Regexp(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NV_GPU)$`)
 )
 
-// renumber renumbers a list of GPUs from 0, and returns their number.
+// renumber returns a list of GPUs, renumbered from 0, and the number of GPUs in it.
 func renumber(list string) (s string, n int) {
 	for n = range strings.Count(list, ",") + 1 {
 		s += "," + strconv.Itoa(n)
@@ -54,8 +54,8 @@ var deviceNames = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NV
 // jobDevices passes a job's GPUs to docker's --gpus.
 const jobDevices, jobDevicesInShell = `"device=$CUDA_VISIBLE_DEVICES"`, `"\"device=$CUDA_VISIBLE_DEVICES\""`
 
-// container returns a docker run command with the job's GPUs instead of those that it chooses, and
-// their number, or 0 for all.
+// container replaces the GPUs that a docker run command chooses with those of the job. It also
+// returns how many GPUs the command chooses, or 0 if it chooses all or none.
 func container(words, env []string) (out []string, gpus int) {
 	i := slices.Index(words, "run") + 1
 	if !dockerName().MatchString(words[0]) || i == 0 {
@@ -94,8 +94,8 @@ func container(words, env []string) (out []string, gpus int) {
 	return append(out, words[i:]...), gpus
 }
 
-// argv returns a command's words with its GPUs renumbered from 0, as a job sees them, and their
-// number.
+// argv returns a command's words with its GPUs renumbered from 0, as a job sees them. It also returns
+// how many GPUs the command chooses, or 0 if it chooses all or none.
 func argv(words, env []string) (out []string, gpus int) {
 	words, gpus = container(words, env)
 	started := false // the options of the launched program may have the same names
@@ -159,8 +159,9 @@ func (m *Mapping) env(list []string) (out []string) {
 
 const taskID = "SLURM_ARRAY_TASK_ID"
 
-// Index decides whether jobs get SLURM_ARRAY_TASK_ID: if a script mentions it, or if commands of
-// different tasks are otherwise the same. Otherwise, the arguments already identify the task.
+// Index decides whether jobs get SLURM_ARRAY_TASK_ID. They need it if a script mentions it, or if the
+// commands of different tasks are otherwise equal. In all other cases, the arguments identify the
+// task.
 func (m *Mapping) Index(list []Record) {
 	ids, read := map[string]string{}, map[string]bool{}
 	for i := range list {
@@ -235,7 +236,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		}
 		if asks := engine.Variable(r.Env, "GPURUN_CAPTURE_ASKS"); asks != "" {
 			for _, key := range strings.Split(asks, "\n") {
-				if model, is := strings.CutPrefix(key, "gpu_model: "); is { // Slurm's names are the site's own
+				if model, is := strings.CutPrefix(key, "gpu_model: "); is { // each site has its own names for types
 					note(&m.left, "commands ask Slurm for GPUs of type "+model+": skipped; set gpu_model")
 				} else if n, limits := strings.CutPrefix(key, "max_concurrent: "); !limits {
 					c.Keys = append(c.Keys, key)
@@ -292,7 +293,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 }
 
 // Changes returns warnings about what a launcher changed in the sandbox, because its jobs may need
-// it. It omits logs and their folders, which gpurun makes, and caches.
+// these changes. It omits caches, and logs and their folders, which gpurun creates itself.
 func (m *Mapping) Changes(r *Report) (warnings []string) {
 	changed := map[string][]string{}
 	for _, c := range r.Changes {
@@ -317,7 +318,7 @@ func (m *Mapping) Changes(r *Report) (warnings []string) {
 	return warnings
 }
 
-// few joins the first of some names, and counts the rest.
+// few joins the first five names, and counts the rest.
 func few(names []string) string {
 	if n := len(names) - 5; n > 0 {
 		names = append(names[:5:5], fmt.Sprintf("%d more", n))

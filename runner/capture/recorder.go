@@ -16,14 +16,14 @@ import (
 // environment may be empty.
 const fixedHome = "/dev/gpurun-capture"
 
-// A message is sent by a recorder to the host, and by the host as its answer.
+// A message goes from a recorder to the host, or from the host to the recorder as the answer.
 type message struct {
 	Op      string // "command", "sleep", "submit", "wait", "terminal"
 	Record  Record
 	PID     int
 	Seconds float64
-	After   []int  // IDs of the jobs for which a submitted job or the launcher waits
-	Group   int    // 0 for a new one
+	After   []int  // IDs of the jobs that a submitted job or the launcher waits for
+	Group   int    // ID of a job or array; 0 for a new one
 	Real    bool   // answer: run the command for real
 	Channel string // of tmux wait-for
 	Text    string // answer: output of a terminal's command
@@ -73,13 +73,14 @@ func Recorder(argv []string) int {
 	return runs(argv, true)
 }
 
-// own returns a message about this process, as if it were argv.
+// own returns a message about this process, as if its command line were argv.
 func own(op string, argv []string) message {
 	r := Record{Argv: argv, Env: os.Environ(), Dir: link("/proc/self/cwd"), Stdin: link("/proc/self/fd/0"), Stdout: link("/proc/self/fd/1"), Stderr: link("/proc/self/fd/2")}
 	return message{Op: op, PID: os.Getpid(), Record: r, Bad: r.bad()}
 }
 
-// runs replaces this process with a program. If real is set, the recorder covers that program.
+// runs replaces this process with a program. If real is set, that is the program that this recorder
+// covers, so runs looks for the original.
 func runs(argv []string, real bool) int {
 	env := os.Environ()
 	if real {

@@ -62,7 +62,7 @@ func (h *host) build() (root string, err error) {
 	do("proc", unix.Mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""))
 	do("run", unix.Mount("tmpfs", root+"/run", "tmpfs", unix.MS_RDONLY, ""))                  // hides the sockets of services that could start programs
 	do("dev", unix.Mount("tmpfs", root+"/dev", "tmpfs", unix.MS_NOSUID, "size=64m,mode=755")) // no GPUs
-	// An overlay hides sockets, but not all folders have one.
+	// An overlay hides sockets, but not every folder has an overlay.
 	for _, socket := range h.Sockets {
 		if real, err := filepath.EvalSymlinks(socket); err == nil {
 			_ = unix.Mount("/dev/null", root+real, "", unix.MS_BIND, "")
@@ -107,7 +107,7 @@ func (h *host) writableRoots() (tops []string) {
 	for _, dir := range list {
 		real, err := filepath.EvalSymlinks(dir)
 		for ; err != nil; real, err = filepath.EvalSymlinks(dir) {
-			dir = filepath.Dir(dir) // the launcher created it
+			dir = filepath.Dir(dir) // dir does not exist: the launcher created it in another sandbox
 		}
 		top := ""
 		for at := real; !special.MatchString(at); at = filepath.Dir(at) {
@@ -158,7 +158,8 @@ func bind(from, to string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, nil, 0o755), unix.Mount(from, to, "", unix.MS_BIND, ""))
 }
 
-// overlay mounts an overlay of from at to, with its changes in the folder with.
+// overlay mounts an overlay of the folder from on the folder to. It stores changes below the folder
+// with.
 func overlay(from, to, with string) error {
 	up, mode := with+"/up", fs.FileMode(0o755)
 	if fi, err := os.Stat(from); err == nil {
@@ -179,9 +180,9 @@ const (
 	maxCopied   = 1 << 20 // size of a file that it copies
 )
 
-// mirror creates in the upper folder of an overlay the folders and small files that the user can
-// write to, although they belong to an owner or group that the namespace does not have, as in a
-// setgid folder of a group. The kernel refuses to copy those up.
+// mirror copies some folders and small files to the upper folder of an overlay: those that the user
+// can write to although the namespace lacks their owner or group, as in a group's setgid folder. The
+// kernel refuses to copy them up.
 func (h *host) mirror(from, up string) {
 	mode := func(path string, fi fs.FileInfo) (m fs.FileMode) {
 		for _, bit := range []uint32{unix.R_OK, unix.W_OK, unix.X_OK} {
@@ -258,8 +259,8 @@ func (h *host) changes() (list []Change) {
 // interpreterPath matches interpreter paths in a script.
 var interpreterPath = source.Regexp(`(?:~|\$HOME|[A-Za-z0-9_.-]+)?/[A-Za-z0-9_./+-]*bin/(?:python[0-9.]*|pypy[0-9.]*|torchrun|accelerate|deepspeed)`)
 
-// interpreters returns the files that a recorder covers: those on PATH, in environments, named
-// by the launcher or --record, or seen in an earlier attempt.
+// interpreters returns the files that recorders cover: those on PATH, in environments, named by the
+// launcher or --record, or seen in an earlier attempt.
 func (h *host) interpreters() (list []string) {
 	p, names, text := h.Programs[0], h.names(), strings.Join(h.Programs[0].Argv, "\n")
 	globs := strings.Fields("bin/* */bin/* .venv/bin/* ../*/bin/* ../.venv/bin/* ~/*/bin/* ~/*/envs/*/bin/* ~/.pyenv/versions/*/bin/* ~/.virtualenvs/*/bin/* ~/.venvs/*/bin/* ~/.conda/envs/*/bin/* ~/.local/share/mamba/envs/*/bin/* ~/.local/share/uv/python/*/bin/* /opt/*/bin/* /opt/*/envs/*/bin/*")

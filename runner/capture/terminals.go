@@ -25,22 +25,22 @@ type pane struct {
 	program, session, title string // program is "" after the launcher closed the pane
 	window, index           int
 	keys                    *os.File // the pipe that it reads
-	in                      int      // to write to that pipe
+	in                      int      // descriptor for writing to that pipe
 	line                    string   // typed, but not entered
-	used                    bool     // it has a command
+	used                    bool     // it was given a command
 	hooked                  bool     // conda activate works
-	inside                  string   // a program of the shell that reads the next lines
+	inside                  string   // interactive program that the shell runs, which reads the next lines
 }
 
-// names returns the targets that a pane is part of.
+// names returns the targets that include a pane.
 func (p *pane) names() []string {
 	s, w, t := p.session+":", strconv.Itoa(p.window), "."+strconv.Itoa(p.index)
 	return []string{p.session, p.session + t, fmt.Sprint(p.pid, ".", p.session), s, s + w, s + p.title, s + w + t, s + p.title + t, fmt.Sprint("%", p.Group)}
 }
 
-// find returns the panes of a target, the selected one last. It tries the target as it is, then,
-// like tmux, completed with the current window or session. tmux completes it first, and so types
-// what a loop sends to session 0 in pane 0 of the newest session.
+// find returns the panes of a target, the selected one last. It tries the target as it is, then
+// completed with the current window or session. tmux itself tries the completed target first, so it
+// types what a loop sends to session 0 in pane 0 of the newest session.
 func (h *host) find(program, target string) []*pane {
 	list := slices.DeleteFunc(slices.Clone(h.panes), func(p *pane) bool { return p.program != program })
 	if target = strings.TrimPrefix(target, "="); target == "" || len(list) == 0 {
@@ -95,7 +95,7 @@ func (h *host) refuse(x *held, why string) {
 
 const notStarted = "the launcher does not start that session (run the commands directly)"
 
-// open starts a command in a new pane, or a shell.
+// open starts a command in a new pane or, if argv is empty, a shell.
 func (h *host) open(x *held, p *pane, argv []string) {
 	p.used = len(argv) > 0
 	if !p.used {
@@ -109,7 +109,7 @@ func (h *host) open(x *held, p *pane, argv []string) {
 		_, _ = unix.FcntlInt(uintptr(p.in), unix.F_SETPIPE_SZ, 1<<18)
 		_ = unix.SetNonblock(p.in, true)
 		h.begin(p.job, p.keys)
-		delete(h.running, p.pid) // nobody waits for it
+		delete(h.running, p.pid) // the capture need not wait for it
 	}
 	if p.pid <= 0 {
 		x.fail("cannot start " + argv[0])
@@ -128,7 +128,7 @@ func (h *host) write(x *held, p *pane, text string) {
 		}
 		p.inside = strings.TrimSpace(interactive().FindString(line))
 	}
-	if !p.hooked && strings.Contains(lines, "conda activate") { // an interactive shell has read startup files
+	if !p.hooked && strings.Contains(lines, "conda activate") { // in a terminal, the shell reads startup files
 		p.hooked, lines = true, `eval "$("${CONDA_EXE:-conda}" shell.bash hook)"`+"\n"+lines
 	}
 	if n, _ := unix.Write(p.in, []byte(lines)); n < len(lines) {
@@ -154,7 +154,7 @@ func (h *host) unread() {
 	}
 }
 
-// close closes panes. Their commands are still jobs.
+// close closes panes. Their commands remain jobs.
 func (h *host) close(x *held, list []*pane) {
 	for _, p := range list {
 		p.program = ""
@@ -170,18 +170,18 @@ var (
 	// tmuxNames are the full names of tmux's short commands.
 	tmuxNames = map[string]string{"new": "new-session", "neww": "new-window", "splitw": "split-window", "send": "send-keys", "has": "has-session", "wait": "wait-for", "ls": "list-sessions", "lsw": "list-windows", "lsp": "list-panes",
 		"display": "display-message", "rename": "rename-session", "renamew": "rename-window", "selectw": "select-window", "selectp": "select-pane", "killw": "kill-window", "killp": "kill-pane"}
-	// tmuxLooks matches commands that change what a terminal shows, and nothing else.
+	// tmuxLooks matches commands that only change what a terminal shows.
 	tmuxLooks = source.Regexp(`^(?:a|at|attach.*|bind.*|capture.*|clear.*|detach.*|pipe.*|refresh.*|resize.*|select-layout|selectl|set.*|show.*|source.*|start.*|switch.*|unbind.*)$`)
 	tmuxActs  = source.Regexp(`^(?:has-session|list-\w+|display-message|rename-(?:session|window)|select-(?:window|pane)|kill-\w+)$`)
 	enterKey  = source.Regexp(`(?i)^(?:(?:KP)?Enter|(?:C-|\^)[mj])$`)
 	otherKey  = source.Regexp(`(?i)^(?:(?:[CMS]-)+.|\^.|Up|Down|Left|Right|Escape|B?Tab|BSpace|DC|IC|Home|End|[NP]Page|Pg(?:Up|Dn)|Page(?:Up|Down)|F\d+|KP.+)$`)
 	// interactive matches a line that starts an interactive program.
 	interactive = source.Regexp(`^\s*(?:ssh(?:\s+-\S+)*\s+[^-\s]\S*|(?:docker|podman|singularity|apptainer|kubectl)\s.*\b(?:ba|z)?sh|(?:singularity|apptainer)\s+shell\s.*|i?python[0-9.]*)\s*$`)
-	// stuffed matches what screen replaces in a text to type.
+	// stuffed matches the parts of a text that screen replaces before it types the text.
 	stuffed = source.Regexp(`\\[0-7]{1,3}|\\.|\^.|\$\{?\w+\}?`)
 )
 
-// tmux runs the commands of a call, which end in semicolons.
+// tmux runs the commands of a call, which are separated by semicolons.
 func (h *host) tmux(x *held, words []string) {
 	values, words := lint.ShortOptions(words, "LSfcT")
 	if values['V'] != nil {

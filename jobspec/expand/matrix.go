@@ -109,7 +109,7 @@ func (m *Matrix) Made(name string) (texts []*Text) {
 	return texts
 }
 
-// Formatted calls f for every rendered value of a parameter until it returns false.
+// Formatted calls f for every rendered value of a parameter until f returns false.
 func (m *Matrix) Formatted(name string, f func(Param) bool) {
 	if len(m.Made(name)) == 0 {
 		for _, p := range m.values[name] {

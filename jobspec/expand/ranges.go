@@ -90,7 +90,8 @@ func decimal(s string, digits int) *big.Int {
 	return n
 }
 
-// spell formats a scaled integer without trailing zeros, padded to width.
+// spell formats a scaled integer as a decimal number. It removes trailing zeros after the decimal
+// point, and pads the number with leading zeros to width.
 func spell(n *big.Int, digits, width int) string {
 	s, negative := strings.CutPrefix(n.String(), "-")
 	if digits > 0 {

@@ -34,7 +34,7 @@ type Values struct {
 	Config  string
 	Log     string
 	Runtime *Runtime // if nil, run-time variables and {work_dir} are not replaced, as for the key
-	Planned bool     // work dir and config are known although there is no attempt yet
+	Planned bool     // the work dir is known although there is no attempt yet
 }
 
 // isLater reports whether a variable has no value before an attempt.

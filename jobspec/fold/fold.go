@@ -106,8 +106,8 @@ func Script(cmd []Word) string {
 	return path.Base(cmd[at].Text)
 }
 
-// base returns a prefix for the names of a program's jobs, and adds it to taken. With a hyphen at its
-// end, the prefix does not begin with any taken name and its hyphen, and vice versa.
+// base returns a prefix for the names of a program's jobs, and adds it to taken. It chooses the prefix
+// so that the glob PREFIX-* matches no job of another taken prefix, and vice versa.
 func base(cmd []Word, taken map[string]bool) string {
 	base := Script(cmd)
 	if at, _ := script(cmd); at > 1 && cmd[at-1].Text == "-m" {

@@ -17,7 +17,7 @@ type CommandLine struct {
 	Taken []string // what was removed: "nohup", "&"
 	Idle  string   // its first command, if the line only changes its own shell or waits: "cd"
 	Err   string   // why it is not a complete command
-	At    int      // where: the line, from 1; 0 if unknown
+	At    int      // the line with the error, from 1; 0 if unknown
 }
 
 // ParseCommandLine analyzes a line of commands. Text that is too long or nested too deeply to be

@@ -132,7 +132,7 @@ func options(args []arg, names ...string) (found []option) {
 	return found
 }
 
-// valued returns an option whose value is the next word.
+// valued returns an option whose value is the next word, or false if there is no next word.
 func valued(name string, args []arg) (option, bool) {
 	if len(args) < 2 {
 		return option{}, false

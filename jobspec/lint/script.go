@@ -39,7 +39,7 @@ type scriptJob struct {
 	Placeholders []placeholder
 	Env          map[string]string // from the job file; values may contain placeholders
 	GPUs         int               // the most GPUs the job can be granted; -1 if unknown
-	Conda        string            // the line that makes conda activate work; "" if it already does
+	Conda        string            // the line that makes conda activate work; "" if it already works
 }
 
 // A finding is one problem in a command. Its line is counted from the start of the command, from 1.

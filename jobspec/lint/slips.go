@@ -22,7 +22,7 @@ var (
 	// A lone backslash that is not at the end of its line.
 	loneBackslash = regexp.MustCompile(`(?m)(?:^|[ \t])\\[ \t]+(?:\S|$)`)
 	optionLine    = regexp.MustCompile(`^--?[A-Za-z][A-Za-z0-9_.-]*(?:[ =].*|)$`)
-	// An option at the end of a command whose value was meant to be the comment after it.
+	// An option at the end of a command. If a comment follows, it was probably meant as the value.
 	lacksValue = regexp.MustCompile(`(?:^|\s)--?[A-Za-z][A-Za-z0-9_-]*$`)
 	// {{ seed }}, { seed }, ${{ matrix.seed }}, {matrix.seed}, {seed:4}, {seed!r}
 	otherBraces = regexp.MustCompile(`\$?\{+\s*(?:[A-Za-z_]*\.)?([A-Za-z_][A-Za-z0-9_]*)\s*(?:[:!][^{}]*)?\}+`)

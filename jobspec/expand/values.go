@@ -17,7 +17,9 @@ type Runtime struct {
 	Started string // {started}: when the run began, 20261121-140500
 	Log     string // absolute path of the log, unless the job file names one
 
-	Copy func(path string) string // translates a path in the code to its path in the job's copy of the code; nil without a copy
+	// Copy translates a path in the code to its path in the job's copy of the code. It is nil if there is
+	// no copy.
+	Copy func(path string) string
 
 	Environ []string // gpurun's own environment, which jobs inherit
 

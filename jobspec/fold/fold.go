@@ -210,7 +210,7 @@ func optional(rows [][]cell) [][]cell {
 		end = n
 	}
 	if end = min(end, least-begin); least > begin+end {
-		return rows // all commands have some words there
+		return rows // every command has words between the beginning and the end
 	}
 	out := make([][]cell, len(rows))
 	for i, r := range rows {

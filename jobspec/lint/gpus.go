@@ -145,7 +145,8 @@ var DeviceOptions = map[string][]string{"deepspeed": {"--include", "-i"}, "accel
 func (l *linter) launcher(name string, args []arg, maybe bool) {
 	for _, o := range options(launcherOptions(args), DeviceOptions[name]...) {
 		n := largest(o.value.texts)
-		if o.value.kind != constant || name == "accelerate" && (n < 0 || n >= l.job.GPUs) { // the function devices reports numbers that are out of range
+		// The function devices reports numbers that are out of range.
+		if o.value.kind != constant || name == "accelerate" && (n < 0 || n >= l.job.GPUs) {
 			continue
 		}
 		l.find(Pinned, maybe, o.at, fmt.Sprintf("%s %s pins the job to these GPUs, whichever GPUs gpurun assigns", name, l.short(o.at)),

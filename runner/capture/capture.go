@@ -40,7 +40,7 @@ type Config struct {
 	Self             string            // path of the gpurun executable
 	Originals        map[string]string // where the originals of covered programs are, by path
 	Sockets          []string          // sockets of services that could start programs outside the sandbox
-	Uppers           int               // a file descriptor of the folder that has the changes of each overlay
+	Uppers           int               // a file descriptor of the folder that holds the changes to each overlay
 	Covered          []string          // the folder below each overlay
 	Escaped          []string          // interpreters that started without a recorder in earlier attempts
 }
@@ -73,7 +73,7 @@ func (r *Record) bad() string {
 
 // A Report is the result of a capture.
 type Report struct {
-	Commands []Record // in the launcher's order, regardless of races
+	Commands []Record // in the order in which the launcher starts them, even if they raced
 	Status   int      // exit status of the launcher; for a signal, 128 plus its number
 	Stopped  string   // why gpurun stopped the launcher, or ""
 	Last     string   // last line of the launcher's output
@@ -83,7 +83,7 @@ type Report struct {
 	Err      string // why there is no sandbox, or ""
 }
 
-// A Change is a file or folder that the launcher made, wrote or removed in the sandbox.
+// A Change is a file or folder that the launcher created, changed or removed in the sandbox.
 type Change struct {
 	Path         string
 	Removed, Dir bool
@@ -104,7 +104,7 @@ const maxEscaped = 20
 const notText = "a job file cannot contain text that is not UTF-8: "
 
 // Run runs the programs of a config and returns what they started. If an interpreter starts without
-// a recorder, Run starts over with one in its place.
+// a recorder, Run starts over with a recorder in place of the interpreter.
 func Run(c *Config) (*Report, error) {
 	for i := range c.Programs {
 		if bad := c.Programs[i].bad(); bad != "" {

@@ -37,8 +37,8 @@ type host struct {
 	jobs         []*job       // submitted to the fake batch system
 	paths        map[procs.ID][]procs.ID
 	held, sleeps []*held
-	waits        []*held              // until submitted jobs have ended, or for tmux wait-for -S
-	signals      map[string]bool      // of tmux wait-for -S, not yet waited for
+	waits        []*held              // recorders that wait for submitted jobs to end, or for tmux wait-for -S
+	signals      map[string]bool      // channels that tmux wait-for -S signaled, but no wait-for has received
 	panes        []*pane              // of tmux and screen, the last selected one last
 	reals        map[int]bool         // PIDs of recorders that became the programs they cover
 	named        map[string]time.Time // modification times of the files that commands name
@@ -236,8 +236,8 @@ func (h *host) real(x *held) bool {
 		match(h.Run, argv) || !h.Proof && !match(h.Record, argv) && (script || condaName().MatchString(filepath.Base(argv[0])) && !slices.Contains(argv[1:min(2, len(argv))], "run") || python(argv[0]) && launcherPython().MatchString(strings.Join(argv[1:], " ")))
 }
 
-// reap collects ended processes and starts the jobs that waited for them. It reports whether it did
-// anything.
+// reap collects ended processes. It then starts jobs, and answers recorders, that waited for them. It
+// reports whether it did anything.
 func (h *host) reap() (some bool) {
 	for {
 		var ws unix.WaitStatus
@@ -360,8 +360,8 @@ func (h *host) sleepCounts() (sleeping string, count int) {
 	return map[bool]string{false: b}[awake], len(list)
 }
 
-// path returns the processes and threads from the host down to a process, as they were when it was
-// first seen.
+// path returns the processes and threads from the host down to a process, as they were when that
+// process was first seen.
 func (h *host) path(pid int) []procs.ID {
 	p, ok := procs.One(pid)
 	if !ok || pid == os.Getpid() {
@@ -370,7 +370,7 @@ func (h *host) path(pid int) []procs.ID {
 	if h.paths[p.ID] == nil {
 		path := slices.Clip(h.path(p.Parent))
 		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.Parent))
-		for _, list := range lists { // find the thread of the parent that started it, if not the main thread
+		for _, list := range lists { // find the parent's thread that started the process, unless that is the main thread
 			tid, _ := strconv.Atoi(filepath.Base(filepath.Dir(list)))
 			data, _ := os.ReadFile(list)
 			if t, ok := procs.One(tid); ok && tid != p.Parent && p.Parent != os.Getpid() && slices.Contains(strings.Fields(string(data)), strconv.Itoa(pid)) {
@@ -421,7 +421,7 @@ func (h *host) record(x *held) (real bool) {
 	for i, to := range []*string{&r.Stdin, &r.Stdout, &r.Stderr} {
 		pipe := *to
 		if info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/0", x.PID)); i == 0 && !strings.HasPrefix(string(info), "pos:\t0\n") {
-			pipe = "" // the launcher reads it, as in a while read loop
+			pipe = "" // the launcher itself reads this file, as in a while read loop
 		}
 		if filepath.IsAbs(pipe) && !strings.HasPrefix(pipe, "/dev/") && !strings.HasPrefix(pipe, h.Home) && !strings.Contains(pipe, " (deleted)") {
 			continue

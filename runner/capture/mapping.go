@@ -326,7 +326,7 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Same sorts the second capture's records like the first one's.
+// Same sorts the records of the second capture in the order of the first.
 func (m *Mapping) Same(one, two []Record) []Record {
 	by, sorted, differ := map[string][]Record{}, make([]Record, len(one)), 0
 	for i := range two {

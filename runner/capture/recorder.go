@@ -28,11 +28,11 @@ type message struct {
 	Channel string // of tmux wait-for
 	Text    string // answer: output of a terminal's command
 	Status  int    // answer: its exit status
-	Bad     string // text of the command that is not UTF-8, which JSON would change; or ""
+	Bad     string // first text of the command that is not UTF-8, which JSON would alter; "" if there is none
 }
 
-// IsRecorder reports whether this process stands in for another program: a host exists, and the name is
-// not gpurun.
+// IsRecorder reports whether this process stands in for another program, that is, whether a host
+// exists and the name is not gpurun.
 func IsRecorder(argv0 string) bool {
 	name := filepath.Base(argv0)
 	_, err := os.Stat(home() + "/sock")
@@ -59,7 +59,7 @@ func ask(h message) (a message) {
 	return a
 }
 
-// Recorder is the main function of gpurun under another name.
+// Recorder is the main function of gpurun when it runs under the name of another program.
 func Recorder(argv []string) int {
 	if strings.HasPrefix(argv[0], home()+"/") {
 		argv[0] = filepath.Base(argv[0])

@@ -56,7 +56,7 @@ func (h *host) build() (root string, err error) {
 	do("changes", err)
 	for i, dir := range tops {
 		if e := h.cover(dir, root+dir, mounts); i == 0 {
-			do("overlay", e) // required for the launcher's folder; others stay read-only without one
+			do("overlay", e) // only the launcher's folder must have one; other folders stay read-only without it
 		}
 	}
 	do("proc", unix.Mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""))
@@ -227,7 +227,8 @@ func (h *host) mirror(from, up string) {
 				if data, err := os.ReadFile(path); err == nil {
 					folder(queue[0])
 					to := up + strings.TrimPrefix(path, from)
-					_ = errors.Join(os.WriteFile(to, data, mode(path, fi)), os.Chtimes(to, time.Time{}, fi.ModTime())) // an equal time means unchanged
+					// Changes ignores a file whose time is still that of the original.
+					_ = errors.Join(os.WriteFile(to, data, mode(path, fi)), os.Chtimes(to, time.Time{}, fi.ModTime()))
 				}
 			}
 		}

@@ -36,11 +36,11 @@ var stopCauses = map[string]CauseCode{
 	WhyGPU: CauseGPUTaken, WhyStray: CauseStrayGPU, WhyPreempted: CausePreempted, WhyResize: CauseResized,
 }
 
-// StopCause returns the cause that follows from the reason for a stop; "" if there is none.
+// StopCause returns the cause that follows from the reason for a stop, or "" if there is none.
 func StopCause(why string) CauseCode { return stopCauses[why] }
 
-// CauseCode returns why the attempt that ended with f did not succeed; "" for a success. Ledgers of
-// older versions lack the code, so it is derived from other fields.
+// CauseCode returns why the attempt that ended with f did not succeed, or "" for a success. Ledgers
+// of older versions lack the code; for them, it is derived from other fields.
 func (f *Fact) CauseCode() CauseCode {
 	switch {
 	case f.State == Succeeded || f.Kind != KindEnd:

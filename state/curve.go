@@ -51,7 +51,7 @@ func (c Curve) Add(points ...Point) Curve {
 	return thin
 }
 
-// Last returns the last step; 0 for an empty curve.
+// Last returns the last step, or 0 for an empty curve.
 func (c Curve) Last() float64 {
 	if len(c) == 0 {
 		return 0

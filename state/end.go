@@ -15,7 +15,7 @@ type End struct {
 	Started     time.Time     `json:"started"`
 	At          time.Time     `json:"ended,omitzero"`         // when the last command ended
 	Elapsed     time.Duration `json:"elapsed_ns,omitempty"`   // in CLOCK_BOOTTIME
-	Aside       bool          `json:"aside,omitempty"`        // other processes than that of its command were asked to save its work
+	Aside       bool          `json:"aside,omitempty"`        // processes other than that of its command were asked to save its work
 	OOMKilled   bool          `json:"oom_killed,omitempty"`   // a SIGKILL that gpurun did not send ended it, and the kernel's OOM kill count rose
 	Lost        bool          `json:"lost,omitempty"`         // its exit status is unknown
 	Void        bool          `json:"void,omitempty"`         // with Lost: it never executed anything

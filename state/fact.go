@@ -129,9 +129,9 @@ const (
 	ByDoneWithout = "done without outputs" // counts even though outputs are missing
 )
 
-// Confirm makes a mark by gpurun done count from the end of the job's last success r, if r is one that
-// still counts. Call it if outputs are missing: nobody has redone the work, so that the jobs that
-// have used it are up to date.
+// Confirm dates f, a mark by gpurun done, back to the end of the job's last success r, if r still
+// counts. Call it if outputs are missing: the work was not redone, so jobs that have used its
+// results stay up to date.
 func (f *Fact) Confirm(r *Record) {
 	switch {
 	case r == nil || r.State != Succeeded || r.Forgotten || r.Simulated():
@@ -142,8 +142,8 @@ func (f *Fact) Confirm(r *Record) {
 	}
 }
 
-// BeganAt returns when the attempt that ended began on a cluster, or zero if it never began.
-// Earlier versions recorded only how long it ran.
+// BeganAt returns when the attempt that ended began on a cluster, or zero if it never began. Facts
+// from earlier versions contain only how long it ran, so the time is derived from that.
 func (f *Fact) BeganAt() time.Time {
 	if f.Began.IsZero() && f.Host != "" {
 		return f.Time.Add(-time.Duration(f.Seconds * float64(time.Second)))
@@ -151,8 +151,8 @@ func (f *Fact) BeganAt() time.Time {
 	return f.Began
 }
 
-// Withdrawn reports whether an attempt left a cluster's queue with its run before it began. Such an
-// attempt is ignored.
+// Withdrawn reports whether an attempt was taken out of a cluster's queue before it began, because
+// its run stopped. Such an attempt is ignored.
 func (f *Fact) Withdrawn(start *Fact) bool {
 	return start.Engine != "" && f.State == Interrupted && f.Why == WhyInterrupted && f.ExitCode == nil && f.BeganAt().IsZero()
 }

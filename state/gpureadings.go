@@ -58,8 +58,8 @@ const (
 // maxDevices is the maximum number of devices in a file.
 const maxDevices = 256
 
-// Add adds readings. It returns the row that they complete, if any, and whether earlier rows have
-// changed, so that the whole text must be rewritten.
+// Add adds readings. It returns the row that they complete, if any, and whether earlier rows, the
+// devices or the step have changed, so that the whole text must be rewritten.
 func (g *GPUReadings) Add(at time.Time, levels []Pressure) (done *GPUReadingRow, anew bool) {
 	if g.Step == 0 {
 		g.Step, anew = firstStep, true
@@ -119,7 +119,8 @@ func (g *GPUReadings) halve() {
 }
 
 // merge merges a later row of the same step into r. If mean is set, the utilization becomes the
-// mean of both rows, weighted by their numbers of readings; otherwise, that of the later row.
+// mean of both rows, weighted by their numbers of readings; otherwise, it becomes that of the later
+// row.
 func (r *GPUReadingRow) merge(o *GPUReadingRow, mean bool) {
 	for i := range o.GPUs {
 		if i == len(r.GPUs) {
@@ -145,7 +146,7 @@ func (r *GPUReadingRow) merge(o *GPUReadingRow, mean bool) {
 	}
 }
 
-// A Pressure holds the level of a device, and why the first waiting job cannot or does not use it;
+// A Pressure holds the level of a device, and why the first waiting job cannot or does not use it.
 // Code is "" if no job waits.
 type Pressure struct {
 	gpu.Level
@@ -195,7 +196,7 @@ func (r *GPUReadingRow) Line() []byte {
 	return append(line, '\n')
 }
 
-// ParseGPUReadings parses as much of a text as it can read.
+// ParseGPUReadings parses the text form, and skips rows that it cannot read.
 func ParseGPUReadings(text string) *GPUReadings {
 	g, head := &GPUReadings{}, true
 	for line := range strings.Lines(text) {

@@ -115,7 +115,7 @@ const idleBelow, idleAfter = 5, 5 * time.Minute // a job's GPU is idle if it is 
 // Of returns a GPU's readings by the start of their step, in nanoseconds since 1970.
 func (g *GPUReadings) Of(id gpu.UUID) map[int64]GPUReading {
 	d := slices.IndexFunc(g.Devices, func(d GPUReadingDevice) bool { return d.UUID == id })
-	rows, quiet := map[int64]GPUReading{}, []int64(nil) // quiet are consecutive steps in which a job hardly used the GPU
+	rows, quiet := map[int64]GPUReading{}, []int64(nil) // quiet holds consecutive steps in which a job hardly used the GPU
 	for _, row := range g.Rows {
 		if d < 0 || d >= len(row.GPUs) {
 			continue
@@ -137,8 +137,8 @@ func (g *GPUReadings) Of(id gpu.UUID) map[int64]GPUReading {
 	return rows
 }
 
-// Holding returns when the attempt held which GPUs, and the kind of that time. An open attempt
-// holds them until now.
+// Holding returns which GPUs the attempt held, from when to when, and the kind of that time. An open
+// attempt holds its GPUs until now.
 func (x *AttemptRecord) Holding(now time.Time) GPUHolding {
 	h, end, held := GPUHolding{Kind: UseFailed, Stalled: x.Stalled}, x.Fact, GPUTime{}
 	switch {

@@ -24,7 +24,7 @@ type History struct {
 	base  map[int]Base          // by ledger: older records
 	named map[ledgerKey]newest  // by job name; nil until Named is called
 	runs  map[int]Fact          // by ledger: the last run fact; see SetRun
-	overs map[int]Fact          // by ledger: how that run ended
+	overs map[int]Fact          // by ledger: the fact that ended that run, if any
 
 	seedGroups map[ledgerKey]*SeedGroup // by name
 
@@ -134,8 +134,8 @@ func (h *History) Settle(ledger int, take func(*Record)) {
 // SetRun sets the last run fact of a ledger, and the fact that ended that run, if any.
 func (h *History) SetRun(ledger int, run, over Fact) { h.runs[ledger], h.overs[ledger] = run, over }
 
-// LastRun returns the last run fact of a ledger when it was loaded; its Kind is empty
-// if there was none.
+// LastRun returns the last run fact that a ledger contained when it was loaded. Its Kind is empty if
+// there was none.
 func (h *History) LastRun(ledger int) Fact { return h.runs[ledger] }
 
 // LastOver returns the fact that ended the last run. Its Kind is empty if that run was killed, is
@@ -276,11 +276,12 @@ func (h *History) MetricsOf(r *Record) map[string]any {
 }
 
 // A Plain is the time of a key's last end, in nanoseconds since 1970, if that end is a valid
-// success of a job without needs; else 0.
+// success of a job without needs. Otherwise, it is 0.
 type Plain int64
 
-// Plain returns a key's Plain without reading its record, which makes large batches that are up to
-// date fast. 0 means unknown: use Of. The key has 32 hex digits.
+// Plain returns a key's Plain without reading its record, so that a large batch that is up to date
+// can be checked quickly. If it returns 0, use Of. key is the decoded form of a key with 32 hex
+// digits.
 func (h *History) Plain(ledger int, key [16]byte) Plain {
 	b := h.base[ledger]
 	if b == nil || len(h.last) > 0 && h.last[ledgerKey{ledger, hex.EncodeToString(key[:])}] != nil {
@@ -289,7 +290,7 @@ func (h *History) Plain(ledger int, key [16]byte) Plain {
 	return b.Plain(key)
 }
 
-// Plain returns the time when r ended if r is a valid success of a job without needs; else 0.
+// Plain returns the time when r ended if r is a valid success of a job without needs, else 0.
 func (r *Record) Plain() Plain {
 	if r.State != Succeeded || r.Forgotten || r.Simulated() || r.Needs != "" || r.By != "" {
 		return 0

@@ -18,11 +18,11 @@ const (
 	JournalSuffix = ".journal"
 	// ResultSuffix is the suffix of the file named by GPURUN_RESULT, next to an attempt's folder.
 	ResultSuffix = ".result"
-	// VoidSuffix is the suffix of a file that prevents an attempt that has not begun from beginning.
+	// VoidSuffix is the suffix of a file that keeps an attempt from beginning if it has not begun yet.
 	VoidSuffix = ".void"
 )
 
-// Slots returns the slots of all attempts in a journal, by uni_id.
+// Slots returns the slots of all attempts in a journal, keyed by uni_id.
 func Slots(journal []byte) map[string]int {
 	slots := map[string]int{}
 	for n := 0; len(journal) > 0; n++ {

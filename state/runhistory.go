@@ -138,11 +138,12 @@ func (a *RunHistory) Clone() RunHistory {
 	return c
 }
 
-// IsOpen reports whether an attempt has started and no end of it was added.
+// IsOpen reports whether an attempt has started and has not ended, as far as the added facts show.
 func (a *RunHistory) IsOpen(uniID string) bool { return a.open[uniID] != nil }
 
-// Close adds the attempts that are still open, in the order of their starts. It sorts the others by
-// their ends, because ledgers were added one after another.
+// Close appends the attempts that are still open, in the order of their starts. Before that, it
+// sorts the runs by their starts and the other attempts by their ends, because ledgers were added
+// one after another.
 func (a *RunHistory) Close() {
 	slices.SortStableFunc(a.Attempts, func(x, y *AttemptRecord) int { return x.Time.Compare(y.Time) })
 	slices.SortStableFunc(a.Runs, func(x, y *PastRun) int { return x.Run.Time.Compare(y.Run.Time) })

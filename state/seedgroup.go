@@ -22,15 +22,15 @@ type SeedGroup struct {
 	Hogs    int         // successes that filled nearly a whole GPU because they were alone on it
 }
 
-// These limit what is kept: the last successes of a group, and the groups that ended last. A batch
-// whose jobs all differ must not make the history large.
+// These limit what is kept: the number of successes in a group, and the number of groups. Otherwise,
+// a batch whose jobs all differ would make the history large.
 const (
 	keptOfGroup = 20
 	keptGroups  = 2048
 )
 
-// The memory that a group needs is known after LearnFrom jobs with learnReadings readings each. A
-// short job may end before a reading shows its peak.
+// The memory that a group needs is known after LearnFrom jobs with at least learnReadings readings
+// each. With fewer readings, a short job may have ended before any of them showed its peak.
 const (
 	LearnFrom     = 3
 	learnReadings = 3
@@ -114,7 +114,7 @@ func (h *History) SetSeedGroups(ledger int, groups []SeedGroup) {
 	}
 }
 
-// Took returns how long jobs of the group take: the median and the 90th percentile, or 0 if
+// Took returns how long jobs of the group take: the median and the 90th percentile. Both are 0 if
 // unknown.
 func (f *SeedGroup) Took() (median, most time.Duration) {
 	if f == nil {
@@ -123,7 +123,7 @@ func (f *SeedGroup) Took() (median, most time.Duration) {
 	return Quantile(f.Seconds, 0.5), Quantile(f.Seconds, 0.9)
 }
 
-// Quantile returns a quantile of some durations in seconds; 0 if there are none.
+// Quantile returns a quantile of some durations given in seconds, or 0 if there are none.
 func Quantile(seconds []float32, part float64) time.Duration {
 	if len(seconds) == 0 {
 		return 0
@@ -134,7 +134,7 @@ func Quantile(seconds []float32, part float64) time.Duration {
 }
 
 // Memory returns the memory to reserve on each GPU for a job of the group, and the number of runs
-// that it is based on; 0 if there are too few.
+// that it is based on. Both are 0 if there are too few runs.
 func (f *SeedGroup) Memory() (memory gpu.Bytes, runs int) {
 	if f == nil || len(f.Peaks) < LearnFrom {
 		return 0, 0

@@ -115,8 +115,9 @@ type rival struct {
 func (x *rival) values() []string { return append(slices.Clone(x.row.Values), x.column.Value) }
 
 // mark marks the best cells of each metric that has a goal, and the cells whose intervals overlap
-// theirs. It compares only complete cells that agree in Within, by default the data set. Without
-// either, a pivoted row compares its columns. The headline names the best of one metric.
+// theirs. It compares only complete cells that agree in the parameters in Within, by default the data
+// set. If a pivoted table shows none of these parameters, each row's cells compete only with each
+// other. The headline names the best cells of one metric.
 func (b *build) mark(t *Table) {
 	names := append(slices.Clone(t.Params), t.Pivot)
 	on := slices.IndexFunc(b.factors[:b.params], func(f *factor) bool { return slices.Contains(datasets, strings.ToLower(f.name)) })

@@ -11,7 +11,7 @@ import (
 type Cell struct {
 	Summary
 	Err    float64  // the number after ±; NaN if n < 2
-	Of     int      // number of units when complete
+	Of     int      // number of units, with or without a value
 	Values []Sample // of complete units
 	Gaps   []Gap
 	Best   bool   // best of the cells that it was compared with
@@ -90,7 +90,8 @@ func (b *bucket) split(g *grid, over []int) {
 	}
 }
 
-// label names a job among the averaged jobs: s42, or s42/f3; "" if it has none of the parameters.
+// label names a job among the averaged jobs: s42, or s42/f3. It returns "" if the job has none of the
+// parameters.
 func (g *grid) label(n int, over []int) string {
 	var parts []string
 	for _, f := range over {

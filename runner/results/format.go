@@ -197,7 +197,7 @@ func (t *Table) CSV() string {
 	return b.String()
 }
 
-// exact formats a number without loss of precision; "" for none.
+// exact formats a number without loss of precision. It returns "" for NaN.
 func exact(x float64) string {
 	if math.IsNaN(x) {
 		return ""

@@ -31,8 +31,8 @@ func (f *factor) id(value string) int32 {
 	return id
 }
 
-// meant returns the values of an option such as hidden=64,64: one, if a job has that value, or else
-// several.
+// meant returns the values that an option such as hidden=64,64 means: the whole text, if a job has
+// that value, or else the separate values.
 func (f *factor) meant(values []string) []string {
 	if whole := strings.Join(values, ","); slices.Contains(f.values, whole) {
 		return []string{whole}
@@ -136,7 +136,7 @@ func (g *grid) number() {
 	}
 }
 
-// find returns the index of a factor. For errors, what is the option that names it.
+// find returns the index of a factor. what is the option that names the factor, for error messages.
 func (g *grid) find(name, what string) (int, error) {
 	if i := slices.IndexFunc(g.factors, func(f *factor) bool { return f.name == name }); i >= 0 {
 		return i, nil

@@ -38,7 +38,7 @@ func (b *build) raw() (*Table, error) {
 	return t, t.sort(b.o.Sort)
 }
 
-// raw formats the single value of a cell without rounding; "" for none.
+// raw formats the single value of a cell without rounding. It returns "" if there is none.
 func (c *Cell) raw() string {
 	if len(c.Values) == 0 {
 		return ""

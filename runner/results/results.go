@@ -104,7 +104,7 @@ var Seeds = []string{"seed", "random_seed", "rep", "repeat", "trial", "run"}
 // A Refusal means that an option does not fit the data, or that there is no data.
 type Refusal struct {
 	Text, Hint string
-	Empty      bool // no job has a metric, but may get one
+	Empty      bool // no job has a metric yet
 }
 
 func (r *Refusal) Error() string { return r.Text }

@@ -159,8 +159,8 @@ func (b *build) warn(t *Table) {
 	}
 }
 
-// minRepeats is how many seeds must repeat another's result to cause a warning. Fewer may be
-// chance, such as equal accuracies on a small test set.
+// minRepeats is how many seeds must repeat another seed's result to cause a warning. Fewer repeats
+// may be a coincidence, such as equal accuracies on a small test set.
 const minRepeats = 2
 
 // alike returns the rows in which all seeds have identical results, the number of rows with several

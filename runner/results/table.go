@@ -224,7 +224,7 @@ func (b *build) names(factors []int) []string {
 	return names
 }
 
-// buckets groups the jobs by row, column and setting, in the order of their values.
+// buckets groups the jobs by row, column and setting. The buckets are ordered by the values of these.
 func (b *build) buckets() []*bucket {
 	named := slices.Clone(b.rows)
 	if b.pivot >= 0 {
@@ -251,8 +251,9 @@ func (b *build) buckets() []*bucket {
 	return list
 }
 
-// collides reports whether a bucket has jobs from different entries with the same metric that are
-// no repeats of each other: with the same parameters, or where only one has a seed.
+// collides reports whether a bucket has jobs from different entries that have the same metric but
+// are not repeats of each other: jobs with equal averaged parameters, or jobs of which only one has
+// a seed.
 func (b *build) collides(buckets []*bucket) bool {
 	first := b.jobs[0].Entry
 	if !slices.ContainsFunc(b.jobs, func(j *Job) bool { return j.Entry != first }) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// number formats a value with the given number of digits after the decimal point; with digits < 0,
-// as 1.2e-09. A value far larger than the others, such as the loss of a run that diverged, gets an
-// exponent too.
+// number formats a value with the given number of digits after the decimal point. If digits is
+// negative, it writes the value with an exponent and that many digits: 1.2e-09. A value far larger
+// than the others, such as the loss of a run that diverged, gets an exponent, too.
 func number(x float64, digits int) string {
 	if digits >= 0 && math.Abs(x) >= 1e15 {
 		digits = -3
@@ -75,8 +75,8 @@ func (t *Table) chosen() bool {
 	return slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Choice != nil })
 }
 
-// digits sets the number of digits of each column: two digits of the median deviation, or four of
-// the values if none deviate.
+// digits sets the number of digits of each column, so that the median deviation has two significant
+// digits. If there are no deviations, the values get four significant digits.
 func (t *Table) digits() {
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -135,7 +135,7 @@ func digitsFor(mean, err float64, whole bool) int {
 }
 
 // magnitude returns the power of ten of a positive number after rounding to the given number of
-// digits: with 2 digits, 0.9996 has the same as 1.
+// digits: with 2 digits, 0.9996 has the same power as 1.
 func magnitude(x float64, digits int) int {
 	_, power, _ := strings.Cut(strconv.FormatFloat(x, 'e', digits-1, 64), "e")
 	n, _ := strconv.Atoi(power)

@@ -14,8 +14,8 @@ import (
 )
 
 // Users who can read all job files of a batch can read its state. Only users who can write to all
-// of them can open its locks, because opening a lock is enough to hold it. The mode of the batch's
-// folder protects everything inside.
+// of them can open its locks, because anyone who can open a lock can hold it. The mode of the
+// batch's folder protects everything inside.
 
 // An access describes what other users can do with a batch.
 type access struct {
@@ -89,8 +89,8 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 	return nil // or the mode grants no more than it should
 }
 
-// give gives the state that root has created to the owner of the job files, so that they can run
-// them without sudo next.
+// give gives the state that root has created to the owner of the job files, so that the owner can
+// run the files without sudo next time.
 func (a access) give(dir string) {
 	if os.Geteuid() != 0 || a.uid <= 0 {
 		return
@@ -113,8 +113,8 @@ func (a access) give(dir string) {
 	}
 }
 
-// ConfigCopy returns the lock for a generated config file, and the most permissive mode for the
-// file. Job files that keep their state in one place share the lock.
+// ConfigCopy returns the path of the lock for a generated config file, and the most permissive mode
+// that the file may have. Job files that keep their state in one place share the lock.
 func (s *State) ConfigCopy(file int, path string) (lock string, mode os.FileMode) {
 	f, sum := s.files[file], sha256.Sum256([]byte(path))
 	return filepath.Join(filepath.Dir(f.dir), configsName, hex.EncodeToString(sum[:16])), 0o600 | f.access.mode&0o066

@@ -95,8 +95,9 @@ func (s *State) RemoveAttempt(file int, uniID string) {
 	})
 }
 
-// sweep removes the journals in a batch's folder if no attempt of this run or of earlier runs needs
-// one. It removes void files last: without its journal, no attempt can begin.
+// sweep removes the journals and then the void files in a batch's folder, if no attempt of this run
+// or of earlier runs needs them. The order matters: void files can go once the journals are gone,
+// because an attempt without its journal cannot begin.
 func (f *fileState) sweep() {
 	f.journal.mu.Lock()
 	defer f.journal.mu.Unlock()
@@ -112,8 +113,8 @@ func (f *fileState) sweep() {
 	}
 }
 
-// HasAttempts reports whether a batch's folder has files of attempts. Those of attempts that are
-// over are removed.
+// HasAttempts reports whether a batch's folder contains files of attempts. Runs remove the files of
+// attempts that have ended.
 func HasAttempts(dir string) bool { return len(names(filepath.Join(dir, triesName))) > 0 }
 
 func names(dir string) (all []string) {
@@ -124,7 +125,8 @@ func names(dir string) (all []string) {
 	return all
 }
 
-// attemptsLeft returns the attempts that have files in a batch's folder, each with the value false.
+// attemptsLeft returns a map of the attempts that have files in a batch's folder. All values are
+// false; callers set those of ended attempts to true.
 func attemptsLeft(dir string) (map[string]bool, error) {
 	left := map[string]bool{}
 	for _, name := range names(filepath.Join(dir, triesName)) {

@@ -53,7 +53,7 @@ func Batches(dir, stateDir string) []Batch {
 	return found
 }
 
-// linked returns the links to files in a folder.
+// linked returns the symbolic links in a folder that lead to regular files.
 func linked(dir string) []string {
 	entries, _ := os.ReadDir(dir)
 	var links []string

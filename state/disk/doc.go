@@ -9,11 +9,12 @@
 // close together share one fsync. An attempt's own record is removed only after that, so after any
 // crash, the ledger or the attempt's record contains the end.
 //
-// Before each append, and once a second, the ledger is compared with what this run wrote: the
-// device and inode of its name, and its size (state/disk/taken.go). If someone removed, replaced or
-// truncated it, this run restores its lines, starts nothing more, and exits with 4. If the file is
-// gone, it restores every line from the file that is still open. If someone only appended to the
-// ledger, or wrote the same lines to a new file, the run continues.
+// Before each append, and about once a second, the run checks that the ledger's path still leads to
+// the file that it opened, and that the file has the expected size (state/disk/taken.go). If someone
+// removed, replaced or truncated the ledger, the run restores the lines that it wrote, starts nothing
+// more, and exits with 4. If the file is gone, the run restores every line from the file that it
+// still has open. If someone only appended to the ledger, or wrote the same lines to a new file, the
+// run continues.
 //
 // An attempt's status record also contains its start (job, key, needs, GPUs, log, host). If the
 // ledger contains neither the start nor the end of an attempt that began, the run restores the
@@ -21,11 +22,11 @@
 // folder was removed, a keeper whose socket is gone prevents the run from starting.
 //
 // A run locks two files for each job file: lock in its state folder, and the job file itself. The
-// second lock works across state folders, hard links, bind mounts and the removal of .gpurun. It is
-// a flock, which also works on a read-only file. If another user holds it, the run ignores it:
-// anyone who can read a file can lock it, and users may share a job file. The lock held by flock
-// FILE gpurun FILE counts as this run's own. For users who cannot open lock, /proc/locks shows
-// whether it is held.
+// second lock works across state folders, hard links and bind mounts, and survives the removal of
+// .gpurun. It is a flock, which also works on a read-only file. The run ignores a lock held by
+// another user, because anyone who can read a file can lock it, and users may share a job file. The
+// lock that "flock FILE gpurun FILE" holds counts as this run's own. For users who cannot open lock,
+// /proc/locks shows whether it is held.
 //
 // gpurun opens its own files with host.OpenOwn: never through a link, and only regular files.
 // .gpurun, the batch folder, logs and attempts must belong to this user or to root; for root, they
@@ -40,18 +41,17 @@
 // gpurun mcp acts for a client that may see only some folders. Each of its calls is a separate
 // process, gpurun __confined DIR… -- VERB …. In it, host.Confine restricts every file opened by a
 // name from a job file or a ledger to these folders. It checks the path of the open descriptor, so
-// replacing a link in between has no effect. outside (runner/batches/confined.go) refuses job files
-// with paths that are only checked for existence, such as outputs. New code that opens such files
-// must use host.OpenReachable, host.OpenRegular or source.ReadRegular; runner/cli/mcpattack_test.go
-// tries to escape.
+// replacing a link in between has no effect. Some paths in job files, such as outputs, are only
+// checked for existence; outside (runner/batches/confined.go) refuses those that leave the folders.
+// New code that opens a file by such a name must use host.OpenReachable, host.OpenRegular or
+// source.ReadRegular; runner/cli/mcpattack_test.go tries to escape.
 //
 // For each key of a ledger, memory holds only the offsets of its last end and of that attempt's
 // start, and a record is read from there on demand (state/disk/past.go). ledger.index stores these
 // offsets and the time of each valid success. With it, a batch of 100,000 jobs with nothing to do
 // does not decode 300,000 lines: a job needs no line if its outputs exist and are no newer than its
-// success. The index contains a checksum of itself and one of the lines it covers, and is ignored
-// if it is missing, broken or belongs to another ledger. A run that added many lines rewrites it at
-// the end.
+// success. The index contains a checksum of itself and one of the lines it covers. If it is broken
+// or belongs to another ledger, it is ignored. A run that added many lines rewrites it at the end.
 //
 // Consecutive facts of one step are one write, and the ledger contains all of them before anything
 // that depends on them happens. An end that cannot be written stays in the attempt's own record,

@@ -44,7 +44,7 @@ func sameMachine(run state.Fact) bool {
 // elsewhere checks the open attempts of one ledger against the host of its last run. It returns
 // ends for attempts that were cut off with the cluster job around their run, and for those that
 // Options.Abandon gives up. These ends must be written to the ledger, because the next run will see
-// this host as the last one. The engine handles a machine that has rebooted since.
+// this host as the last one. If this machine has rebooted since, the engine ends the attempts.
 func (s *State) elsewhere(file int, run state.Fact, o Options) ([]state.Fact, error) {
 	here := OnThisHost(run)
 	var given []state.Fact

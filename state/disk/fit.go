@@ -22,8 +22,8 @@ type Place struct {
 	Ahead time.Duration // how far its clock is ahead of this host's, since a file server has its own
 }
 
-// CheckPlace returns why the state of job files in a folder cannot be kept there, or nil. It uses the same
-// checks as Open and leaves no files behind.
+// CheckPlace returns an error if the state of job files in dir cannot be kept in stateDir, or in
+// dir/.gpurun if stateDir is "". It uses the same checks as Open and leaves no files behind.
 func CheckPlace(dir, stateDir string) (p Place, err error) {
 	parent := cmp.Or(stateDir, filepath.Join(dir, hidden))
 	if parent, err = filepath.Abs(parent); err != nil {
@@ -63,7 +63,7 @@ func CheckPlace(dir, stateDir string) (p Place, err error) {
 	return p, nil
 }
 
-// Room returns how many bytes and files still fit in dir's file system; -1 if unknown.
+// Room returns how many bytes and files still fit in dir's file system. Either is -1 if unknown.
 func Room(dir string) (free gpu.Bytes, files int64) {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {

@@ -47,8 +47,8 @@ func (h holder) foreign() bool {
 }
 
 // takeLock locks a batch folder for this process. The kernel releases the lock when the process
-// ends. The file's content is only for messages, unless the file system has no locks; in that case,
-// the name of another host in the file counts as a lock.
+// ends. The file's content is only for messages, unless the file system has no locks. In that case,
+// the process named in the file holds the lock, unless it is known to have ended.
 func takeLock(jobFile, dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	for {
@@ -108,7 +108,7 @@ const (
 	deadWait = 2 * time.Second       // a child of a killed run holds the lock until it execs
 )
 
-// tryLock retries briefly, or longer while the run that holds the lock is dead.
+// tryLock retries briefly, or longer if the run that took the lock is dead.
 func tryLock(f *os.File, dead func() bool) (bool, error) {
 	for began := time.Now(); ; time.Sleep(lockLook) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -127,7 +127,7 @@ func tryLock(f *os.File, dead func() bool) (bool, error) {
 
 // dead reports whether h was a process on this host that has ended. It is false for processes that
 // cannot be seen from here. If self is set, this process may be the holder; otherwise, a holder with
-// its PID is an earlier process, which has ended.
+// this process's PID must be an earlier process that has ended.
 func (h holder) dead(self bool) bool {
 	switch {
 	case h.Host != host.Name() || h.foreign():
@@ -242,9 +242,9 @@ type Runner struct {
 }
 
 // Running returns the process that is running a job file, judging by its lock. A run that is
-// suspended, hung or owned by another user is alive. An error means that alive cannot be
-// determined. If alive is false but r has a PID, the run was killed: a run that ends normally
-// erases its identity.
+// suspended, hung or owned by another user counts as alive. An error means that it is unknown whether
+// a run is alive. If alive is false but r has a PID, the run was killed, because a run that ends
+// normally erases its identity.
 func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	path := filepath.Join(Folder(jobFile, stateDir), lockName)
 	f, err := host.OpenOwn(path, os.O_RDONLY, 0)
@@ -274,8 +274,8 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	return h.runner(path), true, nil
 }
 
-// runningFromLocks is like Running, but for users who may not open the lock. The kernel lists the
-// process on this host that holds it.
+// runningFromLocks is like Running, but for users who may not open the lock. It finds the process
+// that holds the lock in the kernel's list, which covers only this host.
 func runningFromLocks(path string) (Runner, bool, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {

@@ -13,15 +13,16 @@ import (
 	"gpurun/state/host"
 )
 
-// keptMark is an extended attribute that marks gpurun's logs renamed by FreshLog, which gpurun may
-// later replace. A file without it is not gpurun's.
+// keptMark is an extended attribute that marks logs that gpurun wrote and FreshLog renamed. gpurun may
+// replace them later. A file without the attribute is not gpurun's.
 const keptMark = "user.gpurun.kept"
 
 // FreshLog makes room for a new log by renaming the old one to LOG.1. It renames only a nonempty
 // regular file; links and special files are opened as they are. It reports whether the log is now a
 // missing or empty regular file. If LOG.1 exists and FreshLog did not create it, as far as the file
 // system can show that, nothing is renamed. A log that last changed before the batch began is not
-// gpurun's: its LOG.1 stays. In gpurun's own folder (own), LOG.1 is always replaced.
+// gpurun's, so once it has become LOG.1, it is not replaced. In gpurun's own folder (own), LOG.1 is
+// always replaced.
 func FreshLog(path string, own bool, began time.Time) (empty bool, err error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,8 +47,8 @@ func FreshLog(path string, own bool, began time.Time) (empty bool, err error) {
 	return true, nil
 }
 
-// mayKeep reports whether a log may be renamed to LOG.1, and marks the log if so, unless it is not
-// gpurun's.
+// mayKeep reports whether a log may be renamed to LOG.1. If so, and if the log is gpurun's, it marks
+// the log.
 func mayKeep(log string, fi fs.FileInfo, began time.Time) bool {
 	mark := func() error { return unix.Setxattr(log, keptMark, []byte("1"), 0) }
 	if kept, err := os.Lstat(log + ".1"); err == nil {
@@ -67,8 +68,7 @@ func mayKeep(log string, fi fs.FileInfo, began time.Time) bool {
 	return true
 }
 
-// LogPath returns the default log path of a job. Slashes in its name become
-// subfolders.
+// LogPath returns the default log path of a job. Slashes in the job's name create subfolders.
 func (s *State) LogPath(file int, job string) string {
 	return logPath(s.files[file].dir, job)
 }

@@ -108,8 +108,8 @@ func (p *past) put(r *state.Record) {
 	p.entries[i] = e
 }
 
-// near is how far from its position in the batch a job may have started, since several start at the
-// same time.
+// near is how far apart the positions of a job in the batch and in the order of starts may be. They
+// differ because several jobs start at the same time.
 const near = 64
 
 // find returns the index of a key's entry. Jobs are usually looked up in the order of the batch, in

@@ -28,7 +28,7 @@ type reader struct {
 	fact    state.Fact // the current fact
 }
 
-// covered describes the lines up to some point, without the entries.
+// covered describes the lines of a ledger up to some point, except for the entries of keys.
 type covered struct {
 	Offset   int64 // bytes of complete lines
 	Line     int
@@ -175,8 +175,8 @@ func nextLine(in *bufio.Reader) (text []byte, size int64, whole bool, err error)
 	}
 }
 
-// rebase corrects the paths of logs in the folder of a batch, which may have been moved or copied
-// since.
+// rebase corrects the paths of logs in a batch's folder, because the folder may have been moved or
+// copied since.
 func rebase(f *state.Fact, dir string) {
 	if f.Log == "" && f.Stderr == "" || f.From != "" { // only starts have paths
 		return

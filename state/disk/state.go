@@ -109,9 +109,9 @@ func (s *State) lock(f *fileState) error {
 	return err
 }
 
-// Relock locks job files that have been replaced since they were locked, as editors do. If another
-// run has locked one in the meantime, that run keeps it; the lock on the state folder still
-// separates the two, unless the other run uses another folder.
+// Relock locks job files that have been replaced since they were locked, as editors do when they
+// save. If another run has locked one in the meantime, that run keeps the lock. The lock in the state
+// folder still keeps the two runs apart, unless the other run uses another folder.
 func (s *State) Relock() {
 	for _, f := range s.files {
 		if f.jobLock == nil || sameFile(f.jobLock, f.job) {
@@ -197,10 +197,10 @@ func (s *State) read(i int, o Options) (over []string, err error) {
 	return over, nil
 }
 
-// recover finds attempts that began but have neither start nor end in the ledger, because someone
-// truncated, edited or removed it, or because the line is broken. They may be running. It returns
-// their starts, which must be written to the ledger again. If a start cannot be restored, its
-// folder stays and a warning names it.
+// recover finds attempts that began but have neither a start nor an end in the ledger, because
+// someone truncated, edited or removed it, or because a line is broken. They may still be running.
+// recover returns their starts, which must be written to the ledger again. If a start cannot be
+// restored, the attempt's folder stays, and a warning names it.
 func (s *State) recover(i int, r *reader, left map[string]bool, o Options) (found []state.Fact, err error) {
 	for id, over := range left {
 		dir := s.AttemptDir(i, id)
@@ -260,8 +260,8 @@ func (s *State) Dir(file int) string { return s.files[file].dir }
 func (s *State) RunLog() io.Writer { return s.runLog }
 
 // Copies returns the folders for copies of the code that a file's jobs run in. New copies go to the
-// first one: a folder in .gpurun of the jobs' work dir, on the same file system, if this user can
-// safely write there.
+// first one. If this user can safely write to .gpurun in the jobs' work dir, the first one is there,
+// on the same file system as the code.
 func (s *State) Copies(file int, workDir string) []string {
 	f, hide := s.files[file], filepath.Join(workDir, hidden)
 	dirs := []string{filepath.Join(f.dir, copiesName)}

@@ -21,9 +21,10 @@ type Success struct {
 	startAt, endAt int64
 }
 
-// Successes reads the ledger in a batch's folder. It returns the last success of each key that was
-// not forgotten since, or whose job was recorded as done later, even if other ends or marks by gpurun
-// done followed, and the -p values of the runs. It skips broken lines. A missing ledger has no successes.
+// Successes reads the ledger in a batch's folder. For each key, it returns the last success, even if
+// other ends or marks by gpurun done followed. It leaves out successes that were forgotten, unless
+// the job was recorded as done after that. It also returns the -p values of the runs. It skips
+// broken lines. A missing ledger has no successes.
 func Successes(dir string) (last map[string]*Success, given []map[string]string, err error) {
 	r := newReader(filepath.Join(dir, ledgerName))
 	f, err := r.open()

@@ -64,8 +64,8 @@ func (s *syncer) run() {
 	}
 }
 
-// flush syncs, then calls the functions that were waiting when the sync began. If the sync fails it
-// calls none, because an attempt's own record may be the only one.
+// flush syncs, then calls the functions that were waiting when the sync began. If the sync fails, it
+// calls none of them, because an attempt's own record may be the only record of its end.
 func (s *syncer) flush() {
 	s.mu.Lock()
 	thens := s.thens
@@ -83,8 +83,8 @@ func (s *syncer) flush() {
 	}
 }
 
-// failed stores an error for the next call of failure. An error that every look repeats is reported
-// only once.
+// failed stores an error for the next call of failure. If every look returns the same error, it is
+// reported only once.
 func (s *syncer) failed(err error) {
 	if err == nil {
 		return
@@ -96,7 +96,8 @@ func (s *syncer) failed(err error) {
 	}
 }
 
-// failure returns why the last sync or look failed, once. The run then starts no more jobs.
+// failure returns why a sync or look failed, but each reason only once. The run then starts no more
+// jobs.
 func (s *syncer) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -51,9 +51,9 @@ func (l *ledger) intact() (what string) {
 	return ""
 }
 
-// guard returns an error if someone has changed the ledger, once per change. First it restores
-// missing lines: all lines if the ledger is gone, this run's lines if it was changed. The caller
-// holds l.mu.
+// guard restores the lines that the ledger lacks because someone changed it: all lines if the ledger
+// is gone, else this run's lines. It returns an error, once per change, unless no line was lost. The
+// caller holds l.mu.
 func (l *ledger) guard() error {
 	what := l.intact()
 	if what == "" {
@@ -110,9 +110,9 @@ func (l *ledger) putBack() (n int, err error) {
 	return len(lacking), nil
 }
 
-// lines returns the lines that the ledger must contain: all lines if it is gone, else this run's
-// lines. If another file is at its path, they are read from the file that is still open. If it was
-// edited in place, only the remembered lines are left.
+// lines returns the lines that the ledger must contain: all lines if all is set, else this run's. If
+// another file is now at the ledger's path, they are read from the file that is still open. If the
+// ledger was edited in place, only the remembered lines are left.
 func (l *ledger) lines(now *os.File, all bool) ([]byte, error) {
 	fi, err := l.f.Stat()
 	if err != nil {

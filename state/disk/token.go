@@ -17,8 +17,8 @@ import (
 // tokenSize is the length of a token in bytes.
 const tokenSize = 32
 
-// Token returns a secret of this user by name, and its file. It creates the file, which only this
-// user can read, next to the list of batches if there is none.
+// Token returns one of this user's secrets by name, and the path of its file, which is next to the
+// list of batches. If there is no such file, Token creates one that only this user can read.
 func Token(name string) (token, path string, err error) {
 	dir, err := usedFolder()
 	if err != nil {

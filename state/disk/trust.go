@@ -16,7 +16,7 @@ import (
 )
 
 // A user who can write to a state folder can make this user's gpurun append to other files or
-// believe in attempts that never existed, and can remove its ledger. So the folder must belong to
+// accept attempts that never existed, and can remove its ledger. So the folder must belong to
 // this user, and no one else may have write permission. Root may also use the folder of the job
 // file's owner, whose commands it runs anyway. A group with the owner's name or number counts as
 // the owner (umask 002 with private groups).
@@ -42,8 +42,9 @@ func above(dir, jobFile string) error {
 	return in(dir, trusted(parent, jobFile, unix.S_ISVTX))
 }
 
-// CheckOwnership returns why another user can control the content of a file, or nil, also if there is
-// no such file. It checks the file's owner, who can write to it, and who can replace it in its folder.
+// CheckOwnership returns an error if another user can control the content of a file. If there is no
+// such file, it returns nil. It checks the file's owner, who can write to it, and who can replace it
+// in its folder.
 func CheckOwnership(file string) error {
 	var st unix.Stat_t
 	switch err := unix.Stat(file, &st); {
@@ -78,8 +79,8 @@ func within(dir, jobFile string) error {
 	return in(dir, err)
 }
 
-// trusted returns why a folder is not safe to use; nil if it is safe or missing. Write access for
-// others is accepted if the mode has a bit of harmless.
+// trusted returns why a folder is not safe to use, or nil if it is safe or missing. Others may have
+// write access if the folder's mode contains any of the bits in harmless.
 func trusted(dir, jobFile string, harmless uint32) error {
 	var link, st unix.Stat_t
 	if err := unix.Lstat(dir, &link); errors.Is(err, unix.ENOENT) {

@@ -28,7 +28,7 @@ type Used struct {
 // The list of a user's batches is only a convenience: nothing depends on it.
 const (
 	usedName = "batches.jsonl"
-	usedWait = 200 * time.Millisecond // wait for another gpurun that is writing it
+	usedWait = 200 * time.Millisecond // maximum wait for another gpurun that is writing the list
 	maxUsed  = 16 << 20
 )
 

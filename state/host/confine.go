@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confined are the folders this process is restricted to; nil means no restriction.
+// confined holds the folders that this process is restricted to; nil means no restriction.
 var confined []string
 
 // Confine restricts this process to some folders, given as absolute paths without links. Files

@@ -56,15 +56,15 @@ func heldError(f *os.File, limit time.Duration) error {
 	return e
 }
 
-// LockHolder returns the process that holds a flock on a file. It returns 0 if there is none, or if
-// the process is not visible from this PID namespace.
+// LockHolder returns the PID of the process that holds a flock on a file. It returns 0 if there is
+// none, or if the process is not visible from this PID namespace.
 func LockHolder(path string) int {
 	dev, ino := lockID(path)
 	return holder(func(l lock) bool { return l.on(dev) && l.ino == ino })
 }
 
-// UserLock returns a process of a user that holds a flock on any file of a folder's file system, or
-// 0.
+// UserLock returns the PID of one of a user's processes that holds a flock on any file of a folder's
+// file system, or 0 if there is none.
 func UserLock(dir string, uid int) int {
 	dev, _ := lockID(dir)
 	return holder(func(l lock) bool {
@@ -102,14 +102,14 @@ func lockID(path string) (dev, ino uint64) {
 }
 
 // scans is how often /proc/locks is read before a lock counts as absent. The kernel returns at most
-// a page at a time, and a lock that is released between two pages hides another one.
+// a page at a time, and if a lock is released between two pages, another lock may be missed.
 const scans = 20
 
-// maxLockLine is more than the length of a line of /proc/locks. With less space left in its page,
-// the kernel may have stopped before the last lock.
+// maxLockLine is more than the length of a line of /proc/locks. If less space than this is left in a
+// page, the kernel may have stopped before the last lock.
 const maxLockLine = 256
 
-// holder returns the process that holds the first matching lock, or 0.
+// holder returns the PID of the process that holds the first matching lock, or 0 if none matches.
 func holder(wanted func(lock) bool) int {
 	for range scans {
 		text, whole := readLocks()

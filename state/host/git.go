@@ -12,8 +12,8 @@ import (
 // a wrapper, a hook or a submodule's git may leave one behind.
 const gitDelay = 100 * time.Millisecond
 
-// Git returns what git prints in dir, without taking git's lock. It writes what git reports to said,
-// or ignores it if said is nil.
+// Git runs git in dir, without taking git's optional locks, and returns what it prints. git's error
+// output is written to said, or dropped if said is nil.
 func Git(ctx context.Context, dir string, said io.Writer, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", dir}, args...)...)
 	cmd.WaitDelay, cmd.Stderr = gitDelay, said

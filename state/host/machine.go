@@ -1,5 +1,5 @@
-// Package host identifies this machine, boot, process and user, and reads what the kernel reports
-// about others: processes, their locks, the peer of a socket.
+// Package host identifies this machine, boot, process and user. It also reads what the kernel
+// reports about other processes, file locks and the peer of a socket.
 package host
 
 import (

@@ -134,8 +134,9 @@ func InheritedFDs() (fds []int) {
 	return fds
 }
 
-// CloseInherited closes the descriptors except stdio that this process inherited, such as a lock of
-// flock(1), so that neither it nor its children keep them open after gpurun has ended.
+// CloseInherited closes all descriptors that this process inherited except stdio, such as a lock of
+// flock(1). Otherwise, this process and its children might keep them open after the gpurun that
+// passed them on has ended.
 func CloseInherited() {
 	for _, fd := range InheritedFDs() {
 		if fd > 2 {

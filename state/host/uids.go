@@ -35,7 +35,7 @@ func parseUIDMap(text string) (ranges uidRanges) {
 	return ranges
 }
 
-// outside returns the host uid for a uid that this process sees; -1 if there is none.
+// outside returns the host uid for a uid that this process sees, or -1 if there is none.
 func (m uidRanges) outside(uid int) int {
 	for _, r := range m {
 		if uid >= r.inside && uid < r.inside+r.count {
@@ -45,7 +45,7 @@ func (m uidRanges) outside(uid int) int {
 	return -1
 }
 
-// HostUID returns the host uid for a uid that this process sees; -1 if unknown.
+// HostUID returns the host uid for a uid that this process sees, or -1 if unknown.
 func HostUID(seen int) int { return uidMap().outside(seen) }
 
 // CurrentUID returns this user's host uid, or the uid that this process sees if the host's is unknown.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Users returns the users of the host with at least one process visible from here.
+// Users returns the host uids of the users who have at least one process visible from here.
 func Users() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -31,8 +31,8 @@ func Users() []int {
 
 var logins sync.Map // by uid
 
-// Login returns a user's login name, or "" if there is none. If a directory service does not
-// respond, the first call for each user waits only briefly.
+// Login returns a user's login name, or "" if there is none or it is not known yet. The first call
+// for each user waits only briefly for a directory service to respond; later calls do not wait.
 func Login(uid int) string {
 	if name, known := logins.LoadOrStore(uid, ""); known {
 		return name.(string)

@@ -12,8 +12,9 @@ var identifiers = map[string]bool{
 	"file": true, "files": true, "path": true, "log": true, "stderr": true, "snapshot": true, "work_dir": true, "state_dir": true,
 }
 
-// Document returns a version of doc that is safe to show to other users. It applies hide to every
-// text and masks values with secret names. The result shares parts without secrets with doc.
+// Document returns a version of doc that is safe to show to other users. It applies hide to all text
+// except identifiers, and masks values with secret names. The result shares the parts that contain
+// no secrets with doc.
 func Document[T any](doc T, hide func(string) string) T {
 	w := walker{hide, map[reflect.Type][]bool{}}
 	if v, changed := w.walk(reflect.ValueOf(&doc).Elem()); changed {
@@ -109,7 +110,7 @@ func (w *walker) fields(t reflect.Type) []bool {
 	return w.open[t]
 }
 
-// isNames reports whether values of a type are names or lists of names.
+// isNames reports whether values of a type are strings or lists of strings, as names are.
 func isNames(t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

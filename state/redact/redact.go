@@ -18,9 +18,9 @@ import (
 // Mask replaces a secret.
 const Mask = "***"
 
-// These words mark a name's value as secret: strong words anywhere in the name; weak ones at its
-// end or, in the name of an environment variable, anywhere, because key_dim and token_type are not
-// secret.
+// These words in a name mark its value as secret. Strong words count anywhere in the name. Weak words
+// count only at its end, because key_dim and token_type are not secret; in upper-case names, like
+// those of environment variables, they also count anywhere.
 var (
 	strong = []string{"secret", "password", "passwd", "passphrase", "credential", "apikey", "accesskey", "privatekey", "authtoken", "accesstoken"}
 	weak   = []string{"key", "token", "pass"}
@@ -161,8 +161,8 @@ func hasAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(s, word) })
 }
 
-// hideUserinfo hides the password in a URL. It keeps the user's name if there is a password next to
-// it, or if the name is not a token: git in ssh://git@host.
+// hideUserinfo hides the password in a URL. It also hides the user name if the URL is an HTTP one
+// without a password, because the name may be a token. The git in ssh://git@host stays.
 func hideUserinfo(s string) string {
 	scheme, rest, _ := strings.Cut(s, "://")
 	user, _, found := strings.Cut(strings.TrimSuffix(rest, "@"), ":")
@@ -197,7 +197,8 @@ func named(s string) string {
 	return out.String() + s[done:]
 }
 
-// valueAfter returns the position of the value that follows the name s[begin:end], if there is one.
+// valueAfter returns the position of the value that follows the name s[begin:end], or 0, 0 if there
+// is none.
 func valueAfter(s string, begin, end int) (from, to int) {
 	quoted := begin > 0 && end < len(s) && (s[end] == '"' || s[end] == '\'') && s[begin-1] == s[end]
 	if from = end; quoted {

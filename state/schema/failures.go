@@ -19,8 +19,8 @@ const (
 	maxShared    = 12 // parameters whose combinations are tried
 )
 
-// Failures groups jobs that failed with the same error, largest group first. of has the group index
-// of each job, or -1.
+// Failures groups jobs that failed with the same error, largest group first. For each job, of holds
+// the index of its group, or -1 if it is in none.
 func Failures(jobs []*Job) (groups []Alike, of []int) {
 	of = make([]int, len(jobs))
 	var members [][]int
@@ -60,7 +60,7 @@ func Failures(jobs []*Job) (groups []Alike, of []int) {
 	return groups, of
 }
 
-// KindOf returns a string that is equal for jobs that failed with the same error; nil for a job
+// KindOf returns a string that is equal for jobs that failed with the same error, or nil for a job
 // that did not fail.
 func KindOf(j *Job) *string {
 	if !j.State.Bad() || j.State == state.Blocked || j.State == state.Cancelled || j.Cause == nil || j.Attempt == nil {
@@ -71,8 +71,8 @@ func KindOf(j *Job) *string {
 	return Known(fmt.Sprintf("%x", h.Sum64()))
 }
 
-// Tried sets Apart of groups with a single job to all GPUs that its last run tried: "GPU 1, then
-// GPU 4".
+// Tried makes Apart, in each group with a single job that was retried, list all GPUs on which the
+// job's last run tried it: "GPU 1, then GPU 4".
 func Tried(groups []Alike, attempts func() []AttemptRow) {
 	var all []AttemptRow
 	for i := range groups {

@@ -84,8 +84,8 @@ func (a *Attempt) On(g *GPU) bool {
 	return a.Node() == "" && slices.ContainsFunc(a.GPUs, func(x AttemptGPU) bool { return x.Index == g.Index && x.UUID == g.UUID })
 }
 
-// Memory adds up the memory granted to an attempt on its GPUs, and the memory in use; -1 if
-// unknown.
+// Memory returns the total memory granted to an attempt on its GPUs, and the total memory that it
+// uses there. used is -1 if unknown.
 func (a *Attempt) Memory() (granted, used gpu.Bytes) {
 	for _, g := range a.GPUs {
 		if granted += g.Granted; g.Used == nil || used < 0 {

@@ -15,8 +15,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// Limits of a command's run time, since some clients give up on a call after a minute, and of its
-// exit after SIGTERM. Tests shorten them.
+// These limit how long a command may run, because some clients give up on a call after a minute, and
+// how long it may take to exit after SIGTERM. Tests shorten them.
 var maxRunTime, exitWait = 55 * time.Second, 3 * time.Second
 
 // maxOutput is the most output in bytes that a command may print.
@@ -28,7 +28,7 @@ type answer struct {
 	out, err []byte
 }
 
-// run runs a gpurun command until it ends, or the call or the session does.
+// run runs a gpurun command. It stops the command when the call or the session ends.
 func (s *server) run(ctx context.Context, free bool, args []string) (answer, error) {
 	s.calls.Add(1)
 	defer s.calls.Done()

@@ -58,7 +58,8 @@ func lastPart(text string) (end string, cut bool) {
 	return strings.ToValidUTF8(end, ""), true
 }
 
-// marked returns the log between two identical random lines, which the log cannot forge.
+// marked returns the log between two identical random lines, which a program cannot predict and
+// so cannot fake in the log.
 func (l *Log) marked() string {
 	mark := "=== log " + rand.Text() + " ==="
 	return "Between the two identical lines is " + untrusted + ".\n" + mark + "\n" + strings.TrimRight(l.Text, "\n") + "\n" + mark

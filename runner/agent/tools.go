@@ -40,7 +40,7 @@ type tool struct {
 	ends        bool   // it ends jobs that the user may want to keep
 }
 
-// offer adds a tool if it is allowed. answer makes the schema of its result.
+// offer adds a tool if the session allows it. answer returns the schema of the tool's result.
 func offer[In any](s *server, m *mcp.Server, t tool, answer func() *jsonschema.Schema, call func(context.Context, In) (any, error)) {
 	if !s.allowed(t.name, t.needs) {
 		return
@@ -57,8 +57,8 @@ func offer[In any](s *server, m *mcp.Server, t tool, answer func() *jsonschema.S
 		})
 }
 
-// onFile returns the call of a tool that acts on a job file. It passes the path of the file, or refuses
-// one that the session may not use.
+// onFile wraps the call of a tool that acts on a job file. It passes the real path of the file to
+// call, or refuses a file that the session may not use.
 func onFile[In interface{ path() string }](
 	s *server, call func(ctx context.Context, file string, in In) (any, error),
 ) func(context.Context, In) (any, error) {

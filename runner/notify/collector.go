@@ -96,8 +96,8 @@ func (d *collector) collect(facts []event, s *schema.Status) (items []item) {
 	return items
 }
 
-// freed returns the GPUs that were in use by any user and that the run could take now, while it
-// is active and none of its jobs waits.
+// freed returns the GPUs that were in use by any user and that the run could take now. It returns
+// none unless the run is active and none of its jobs is waiting.
 func (d *collector) freed(s *schema.Status) (free []int) {
 	idle := s.Counts[state.Pending]+s.Counts[state.Waiting]+s.Counts[state.Queued] == 0 && (s.Counts[state.Running] > 0 || s.Is(schema.RunWatching))
 	for i := range s.Live.GPUs {
@@ -158,9 +158,9 @@ func clean(s string) string {
 	}, s))
 }
 
-// wanted returns the items that a target subscribes to, for the run or a job. A target with a
-// minimum duration leaves a job's own items to the same target without a minimum. The first failure
-// counts as a failure, too.
+// wanted returns the items that a target subscribes to, in the settings or in a job. Items to which a
+// job subscribes the target go only to the entry for that target without a minimum duration. The
+// first failure counts as a failure, too.
 func wanted(items []item, by *jobspec.Notify) (list []item) {
 	for _, it := range items {
 		in := func(on []string) bool {
@@ -177,7 +177,7 @@ func wanted(items []item, by *jobspec.Notify) (list []item) {
 // maxText bounds a message, because chat services refuse much longer ones.
 const maxText = 1500
 
-// compose combines items into one message. how is "" until the run is over; s may be nil.
+// compose combines items into one message. If the run is done, how describes its end. s may be nil.
 func compose(r Run, items []item, s *schema.Status, ran time.Duration, how string, now time.Time) schema.Notification {
 	n := schema.Notification{Head: schema.At(now), On: []string{}, File: clean(r.File), Host: r.Host, Jobs: []schema.NotificationJob{}}
 	var lines, tail []string

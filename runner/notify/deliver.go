@@ -41,7 +41,7 @@ func try(ctx context.Context, send func(context.Context, *order) outcome, o *ord
 	}
 }
 
-// problem reports that a target gets no notifications, once for each reason.
+// problem reports that a target gets no notifications, but only once for each reason.
 func (s *Sink) problem(t *target, how outcome) {
 	text := fmt.Sprintf("cannot notify %s: %s; %s (gpurun notify --test tries again)", t.label, how, how.fix())
 	s.mu.Lock()
@@ -57,8 +57,8 @@ func (s *Sink) problem(t *target, how outcome) {
 
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$(?:\w+|\{\w+\})`) })
 
-// resolve replaces the environment variables in a target's URL. In the part with user and password,
-// they may contain any character.
+// resolve replaces the environment variables in a target's URL. In the user and password, their
+// values may contain any character.
 func resolve(t *jobspec.Notify, lookup func(string) (string, bool)) (o order, bad outcome) {
 	if t.Command != "" {
 		return order{Service: command, Command: t.Command}, outcome{}

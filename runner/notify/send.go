@@ -38,7 +38,7 @@ func ChildMain(in io.Reader, out io.Writer) int {
 	if json.NewDecoder(io.LimitReader(in, 1<<20)).Decode(&o) != nil {
 		return 1
 	}
-	// The parent ends this process after the same time, unless the parent has died.
+	// The parent kills this process after limit, too, but may have died.
 	defer time.AfterFunc(limit, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }).Stop()
 	ctx, stop := context.WithTimeout(context.Background(), limit-limit/20)
 	defer stop()
@@ -103,8 +103,8 @@ func send(ctx context.Context, o *order) outcome {
 	return how
 }
 
-// classOf returns the kind of failure to reach a server. The text of err may be a URL with its
-// token, so none of it is kept.
+// classOf returns the outcome for a server that could not be reached. The text of err may contain a
+// URL with its token, so none of the text is kept.
 func classOf(err error) outcome {
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError

@@ -1,9 +1,9 @@
 // Package notify notifies users of a run's events by chat services, mail, or a command. It is an
 // observer: a run never waits for it, and does not fail because of it.
 //
-// URLs contain tokens. They exist only in this process's memory and in the pipe to a child, which
-// sends one message and is ended after limit. No error text of a library leaves the child, only an
-// outcome.
+// URLs contain tokens. They exist only in the memory of this process and of a child, and in the pipe
+// between them. Each child sends one message and is killed after limit. No error text of a library
+// leaves the child, only an outcome.
 package notify
 
 import (
@@ -54,7 +54,7 @@ type Sink struct {
 	snap  *schema.Status
 	over  bool
 	said  map[string]bool // problems already reported to the user
-	lost  []string        // messages lost after the end of the run
+	lost  []string        // problems since the end of the run
 
 	wake chan struct{} // capacity 1
 	done chan struct{}
@@ -95,8 +95,8 @@ func (s *Sink) join(more []jobspec.Notify) {
 	}
 }
 
-// Continue switches to the targets and secrets of a batch. Later calls do not change the targets in
-// the settings.
+// Continue adds the targets that only the batch's jobs have, and switches to the batch's secrets. The
+// run's own targets stay as they were when the run began.
 func (s *Sink) Continue(b *jobspec.Batch) { s.note(func() { s.batch = b }) }
 
 // Fact records a fact that may be worth a notification.
@@ -154,7 +154,7 @@ func (s *Sink) run() {
 	}
 }
 
-// hold keeps items for the targets that want them until related events have arrived, too.
+// hold keeps items for the targets that want them, so that related events can share a message.
 func (s *Sink) hold(items []item, now time.Time) {
 	for _, t := range s.targets {
 		list := wanted(items, t.Notify)
@@ -187,7 +187,7 @@ func (s *Sink) flush(snap *schema.Status, now time.Time) time.Duration {
 	return next
 }
 
-// End sends the last message, with how the run ended and the state of its jobs.
+// End sends the last message, which reports how the run ended and the state of its jobs.
 func (s *Sink) End(final *schema.Status, how string) {
 	s.note(func() { s.snap, s.over = final, true })
 	<-s.done
@@ -200,8 +200,8 @@ func (s *Sink) End(final *schema.Status, how string) {
 	}
 }
 
-// Close waits briefly, at most until ctx is done, for messages to be sent. It returns those that
-// could not be delivered since End.
+// Close waits briefly, at most until ctx is done, for messages to be sent. Its error names the
+// targets that messages have not reached since End.
 func (s *Sink) Close(ctx context.Context) error {
 	all := make(chan struct{})
 	s.Go(func() { s.sent.Wait(); close(all) })

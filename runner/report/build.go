@@ -77,8 +77,8 @@ func describe(j *schema.Job) schema.ReportJob {
 	return d
 }
 
-// former returns the report of a job that only the ledger has. start is the fact of its last start,
-// or nil.
+// former returns the report of a job that is in the ledger but no longer in the job file. start is
+// the fact of its last start, or nil.
 func former(first *schema.AttemptRow, attempts []schema.Attempt, start *state.Fact) schema.ReportJob {
 	last := &attempts[len(attempts)-1]
 	j := schema.ReportJob{Former: true, Inputs: []state.Input{}, Attempts: attempts, Job: schema.Job{
@@ -94,7 +94,7 @@ func former(first *schema.AttemptRow, attempts []schema.Attempt, start *state.Fa
 // provenance adds the config, inputs and commands of each job's last start. Values that all configs
 // share move to the report.
 func provenance(r *schema.Report, k *Input) {
-	values, having := map[[2]string]int{}, 0 // how many configs have a value, by its name and itself
+	values, having := map[[2]string]int{}, 0 // by name and value: how many configs have it
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		j.Config = map[string]string{}

@@ -4,7 +4,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// Limits on the points of a curve, and of all curves, that keep the page fast.
+// These limit the number of points in each curve and in all curves, to keep the page fast.
 const (
 	maxPoints    = 400
 	minPoints    = 16

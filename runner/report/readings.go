@@ -11,7 +11,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// Readings converts the GPU readings of a batch; nil if there are none.
+// Readings converts the GPU readings of a batch. It returns nil if there are none.
 func Readings(g *state.GPUReadings) *schema.Readings {
 	if g == nil || len(g.Rows) == 0 {
 		return nil

@@ -35,14 +35,15 @@ const interval = time.Second
 const closeTimeout = time.Second
 
 // NewRecorder returns a sink, which Close ends. start starts a goroutine and handles its panics.
-// The recorder calls say once, if it cannot write.
+// The recorder calls say only for the first failed write.
 func NewRecorder(store Store, start func(func()), say func(error)) *Recorder {
 	r := &Recorder{store: store, onError: say, readings: make(chan *schema.Status, 4), done: make(chan struct{})}
 	start(r.run)
 	return r
 }
 
-// Snapshot records the state of the GPUs, unless the disk is still busy with earlier readings.
+// Snapshot records the state of the GPUs, at most once per interval. It drops the reading if the disk
+// is still busy with earlier ones.
 func (r *Recorder) Snapshot(s *schema.Status) {
 	if apart := s.Now.Sub(r.last); len(s.Live.GPUs) == 0 || apart >= 0 && apart < interval {
 		return

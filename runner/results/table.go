@@ -252,8 +252,8 @@ func (b *build) buckets() []*bucket {
 }
 
 // collides reports whether a bucket has jobs from different entries that have the same metric but
-// are not repeats of each other: jobs with equal averaged parameters, or jobs of which only one has
-// a seed.
+// are not repeats of each other: jobs with equal averaged parameters, or one job with a seed and
+// another without.
 func (b *build) collides(buckets []*bucket) bool {
 	first := b.jobs[0].Entry
 	if !slices.ContainsFunc(b.jobs, func(j *Job) bool { return j.Entry != first }) {

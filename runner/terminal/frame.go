@@ -35,8 +35,8 @@ func (f Frame) Rows(size Size) []string {
 	return slices.Concat(head, Layout(rows, w, h-len(head)-len(foot)), foot)
 }
 
-// head returns the state line. To fit it into room lines, it cuts the bottleneck, down to 12
-// columns.
+// head returns the state line. To fit the line into room rows, it shortens the bottleneck to as few
+// as 12 columns.
 func (f Frame) head(w, room int) []string {
 	line, whole := CleanText(f.Snap.Line), CleanText(schema.Value(schema.Value(f.Snap.Live).Bottleneck))
 	rows := Wrap(line, w, 2)
@@ -179,7 +179,7 @@ func failure(a schema.Alike, w int) string {
 	return head + Fit(cause, w-Width(who)) + " (" + who + ")"
 }
 
-// maxReason is the most rows of a notice, and maxHeld the most held groups, in the live view.
+// These limit the live view: the number of rows of a notice, and the number of held groups.
 const (
 	maxReason = 4
 	maxHeld   = 2

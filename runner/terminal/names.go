@@ -37,8 +37,8 @@ func Names(head string, names []string, width, lines int) []string {
 	return append(rows, row)
 }
 
-// item returns the first name. If at least three names from the first on differ only in the same
-// number, it returns one item for all of them: "train-s{1..30}".
+// item returns the first name and 1. If at least the first three names differ only in one number, it
+// returns one item for all of the leading names that do, and their count: "train-s{1..30}", 30.
 func item(names []string) (text string, n int) {
 	head, tail, ok := aroundNumber(names)
 	if !ok {
@@ -112,8 +112,8 @@ func follows(a, b string) bool {
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // Distinct cuts names to w columns and keeps them distinct. It first drops words that all names
-// share, then cuts middles. A name that would still look like another starts where it differs, or
-// gets a number.
+// share, then cuts the middles of names. If a name would still look like another, Distinct cuts it so
+// that it starts where the two differ, or else appends a number.
 func Distinct(names []string, w int) []string {
 	cut, taken := dropSharedWords(names, w), map[string]int{}
 	for i, name := range names {

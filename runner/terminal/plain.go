@@ -39,8 +39,8 @@ func place(host string, gpus []int) string {
 	return gpu.List(gpus)
 }
 
-// ranOn returns where an attempt ran, given its end and its start fact; "" if a cluster never started
-// it.
+// ranOn returns where an attempt ran, given its end and its start fact. It returns "" if a cluster
+// never started the attempt.
 func ranOn(end, start state.Fact) string {
 	switch {
 	case end.Host != "":
@@ -92,8 +92,8 @@ func EndLine(f, start state.Fact) string {
 	return strings.TrimSuffix(line, ": ")
 }
 
-// Ending describes how an attempt ended: "exit 1", "SIGKILL", "output X missing"; "" if its state
-// says enough.
+// Ending describes how an attempt ended: "exit 1", "SIGKILL", "output X missing". It returns "" if
+// the attempt's state says enough.
 func Ending(f state.Fact) string {
 	var parts []string
 	switch {
@@ -128,7 +128,8 @@ func MinuteLine(s *schema.Status, now time.Time) string {
 	return line
 }
 
-// retries reports when the next retry starts and how many others are waiting; "" if none are.
+// retries reports when the next retry starts and how many others are waiting, or returns "" if there
+// is no next retry.
 func retries(s *schema.Status, now time.Time) string {
 	next := Retries(s)
 	if len(next) == 0 {
@@ -141,7 +142,7 @@ func retries(s *schema.Status, now time.Time) string {
 	return text
 }
 
-// Retries returns the jobs that wait to be retried, by the time of their next attempt.
+// Retries returns the jobs waiting to be retried, ordered by the time of their next attempt.
 func Retries(s *schema.Status) []*schema.Job {
 	jobs := slices.DeleteFunc(s.In(state.Waiting), func(j *schema.Job) bool { return j.Wait == nil || j.Wait.Until == nil })
 	slices.SortStableFunc(jobs, func(a, b *schema.Job) int { return a.Wait.Until.Compare(*b.Wait.Until) })

@@ -108,8 +108,9 @@ const barWidth = 6
 // gib returns a size in GiB.
 func gib(b gpu.Bytes) string { return fmt.Sprintf("%.0f", float64(b)/float64(gpu.GiB)) }
 
-// Layout draws rows in at most w columns and room lines. If width is short, it drops bars, then
-// utilizations, then memory, and then cuts names. If lines are short, it keeps one row per GPU.
+// Layout draws rows in at most w columns and room lines. If there are too few columns, it drops bars,
+// then utilizations, then memory, and then cuts names. If there are too few lines, it first reduces
+// each GPU to one row.
 func Layout(rows []Row, w, room int) []string {
 	rest := ""
 	if len(rows) > room {

@@ -6,7 +6,7 @@ import (
 	"gpurun/state/host"
 )
 
-// tailBytes is how far from its end a log is searched for the last line.
+// tailBytes is how many bytes at the end of a log are searched for its last line.
 const tailBytes = 4096
 
 // LastLine returns the last non-empty line of the log at path, cleaned, or "".

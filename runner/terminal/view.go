@@ -1,12 +1,11 @@
 // Package terminal shows a run to the user. On a terminal, it shows a live view of the running
 // jobs; elsewhere, a line for each start and end. Both end with a summary.
 //
-// A View only receives facts and snapshots, and stores them. Its own goroutine reads logs and
-// writes to the terminal, so a blocked terminal (Ctrl-S, a slow connection) does not block the run.
-// A terminal that disappears is not an error: the run continues without it.
+// The methods of a View that receive facts and snapshots only store them. A separate goroutine reads
+// logs and writes to the terminal, so a blocked terminal (Ctrl-S, a slow connection) does not block
+// the run. A terminal that disappears is not an error: the run continues without it.
 //
-// Pure functions format a Frame or a Fact in lines of a given width. They clean names and log
-// lines.
+// Pure functions format a Frame or a Fact as lines of a given width. They clean names and log lines.
 package terminal
 
 import (
@@ -22,7 +21,7 @@ import (
 
 // Config configures a View.
 type Config struct {
-	Screen              // shows the live view; unless it is live, a line for every event
+	Screen              // shows the live view or, if it is not live, a line for each event
 	Open   []state.Fact // starts of attempts from earlier runs that have not ended
 	Go     func(func()) // starts the writer and handles its panics
 }
@@ -102,8 +101,8 @@ func (v *View) Fact(job int, f state.Fact) {
 // maxEqualEnds is how many equal failures the live view prints before it only counts them.
 const maxEqualEnds = 3
 
-// repeats reports whether enough ends like this one have been printed. A job that a cluster refuses
-// is printed only once per reason, since it refuses similar jobs for the same reason.
+// repeats reports whether enough ends like this one have been printed. A refusal by a cluster is
+// printed only once per reason, since the cluster refuses all similar jobs for that reason.
 func (v *View) repeats(f, start state.Fact) bool {
 	enough := maxEqualEnds
 	if refused := f.Cause == state.CauseStartFailed && start.Engine != "" && start.Host == ""; refused {
@@ -208,7 +207,7 @@ func (v *View) Close() {
 // Wait blocks, after Close, until everything is written or the output has failed.
 func (v *View) Wait() { <-v.done }
 
-// line queues a line with the time, and outside the live view the date. The caller holds mu.
+// line queues a line with the time and, outside the live view, the date. The caller holds mu.
 func (v *View) line(t time.Time, text string) {
 	if v.gone {
 		return

@@ -125,8 +125,8 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// allowed returns nil if a client with the right has may call an operation that needs the right
-// needs on this server, or else a Failure.
+// allowed returns a Failure unless a client's right, has, suffices for an operation that requires the
+// right needs on this server.
 func (s *Server) allowed(has, needs Right) error {
 	switch {
 	case has >= needs:
@@ -220,7 +220,8 @@ func (c *call) known() string {
 	return "the parameters are " + strings.Join(names, ", ")
 }
 
-// text returns a query parameter, or its default. number converts one that check has validated.
+// text returns a query parameter or its default value. number returns it as a number; check has
+// already validated it.
 func (c *call) text(name string) string {
 	if v := c.URL.Query().Get(name); v != "" {
 		return v

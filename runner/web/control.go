@@ -10,14 +10,14 @@ import (
 
 // Requests that change a batch, one for each verb of the command line.
 type (
-	// OnJobs are names of jobs or globs. File limits them to one of the batch's job files, because
-	// each may have a job of the same name.
+	// OnJobs selects jobs by names or globs. File limits the selection to one of the batch's job
+	// files, because several files may have a job of the same name.
 	OnJobs struct {
 		Jobs []string `json:"jobs"`
 		File string   `json:"file"`
 	}
-	// Stop stops the given jobs, or the whole run if none are given, or gives back a GPU, or drains
-	// the run.
+	// Stop stops the given jobs, frees a GPU, or drains the run. Without any of these, it stops the
+	// whole run.
 	Stop struct {
 		OnJobs
 		GPU   *int `json:"gpu"`
@@ -117,7 +117,7 @@ func (c *call) do() (any, error) {
 	return schema.Answer{Head: now(), Said: schema.List(said)}, nil
 }
 
-// hasFile returns nil if file is one of the batch's job files, or "".
+// hasFile returns an error unless file is one of the batch's job files or "".
 func (f *feed) hasFile(file string) error {
 	if file == "" {
 		return nil

@@ -68,8 +68,8 @@ func (s *Server) feed(id string) (*feed, error) {
 	return nil, notFound("you have no batch " + id + " on this host")
 }
 
-// next returns the edition after old, which may be nil, for a view. Versions are at least the time
-// in microseconds, so they keep increasing when the server restarts.
+// next returns an edition of view v that follows old, which may be nil. Versions are at least the
+// time in microseconds, so they keep increasing when the server restarts.
 func next(old *edition, v *schema.View, now time.Time) *edition {
 	e := &edition{view: v, version: uint64(now.UnixMicro()), rows: make([]row, len(v.Jobs)), hide: redact.Hiding(v.Secrets)}
 	files := map[string]int{}

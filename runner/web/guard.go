@@ -36,8 +36,8 @@ var headers = [][2]string{
 	{"X-Frame-Options", "DENY"},
 }
 
-// guard rejects requests with a foreign Host header, which another site's page can send after DNS
-// rebinding, and requests from pages of other origins.
+// guard rejects requests from pages of other origins, and requests with a foreign Host header, which
+// another site's page can send after DNS rebinding.
 func (s *Server) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -112,8 +112,8 @@ func (s *Server) right(r *http.Request) Right {
 	return None
 }
 
-// ticket returns a token that permits only reading this path of this server, for links: a browser
-// sends no header when it follows one.
+// ticket returns a token that permits only reading the request's path on this server. It is for
+// links, because a browser sends no Authorization header when it follows one.
 func (s *Server) ticket(r *http.Request) string {
 	return hex.EncodeToString(mac(s.Tokens.Read, "ticket "+s.session+" "+r.URL.Path))
 }
@@ -131,9 +131,9 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// proof shows a client that this server has the token, before the client sends it, because another
-// user may have taken over the port. It includes the server's address, so that it cannot be relayed
-// from another server.
+// proof returns a proof that this server has the token. A client checks the proof before it sends the
+// token, because another user may have taken over the port. The proof covers the server's address, so
+// that another server cannot relay it.
 func proof(token, nonce, address string) []byte { return mac(token, nonce+" "+address) }
 
 func mac(token, text string) []byte {

@@ -56,8 +56,8 @@ func (s *Server) watchHost() *hostWatch {
 	return h
 }
 
-// recall restores the last hour from the readings that a batch's runs recorded, after a restart of
-// the server.
+// recall restores the readings of the last hour after a restart of the server, from those that a
+// batch's runs recorded.
 func (h *hostWatch) recall(r *schema.Readings, at time.Time) {
 	if r == nil || len(r.Time) == 0 || at.Sub(r.Time[len(r.Time)-1]) > hour {
 		return

@@ -66,7 +66,8 @@ func (c *call) log(w http.ResponseWriter) error {
 	return nil
 }
 
-// maxMatches is how many matches are located. Earlier ones are only counted.
+// maxMatches is the maximum number of matches whose positions are returned: the last ones. Earlier
+// matches are only counted.
 const maxMatches = 1000
 
 // search finds the lines of an attempt's log that contain a text, ignoring case.
@@ -109,8 +110,8 @@ func (s *patientWriter) Write(b []byte) (int, error) {
 	return s.ResponseWriter.Write(b)
 }
 
-// open opens one of this user's files that a ledger names. Its folder is the root, so that links
-// inside cannot lead out of it.
+// open opens one of this user's files that a ledger names. It treats the file's folder as the root,
+// so that links in the folder cannot lead out of it.
 func open(path string) (*os.File, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {

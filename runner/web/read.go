@@ -136,7 +136,7 @@ func ofBatch[T any](c *call, read func(Batch) (T, error)) (any, error) {
 	return redact.Document(doc, e.hide), err
 }
 
-// results answers with a table of metrics: as LaTeX, Markdown and CSV if copies is set.
+// results returns a table of metrics as a document or, if copies is set, as LaTeX, Markdown and CSV.
 func (c *call) results(raw, copies bool) (any, error) {
 	f, e, err := c.edition()
 	if err != nil {

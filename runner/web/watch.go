@@ -23,8 +23,8 @@ type watch[T comparable] struct {
 	err     error // from the last reading
 }
 
-// pauseFactor is the pause after a reading as a multiple of the shorter of the last two readings. So a
-// single long reading, such as the first one, is not followed by a long pause.
+// pauseFactor is the pause after a reading, as a multiple of the time that the shorter of the last
+// two readings took. So a single slow reading, such as the first one, causes no long pause.
 const pauseFactor = 10
 
 func newWatch[T comparable](s *Server, every time.Duration, get func(context.Context) (T, error)) *watch[T] {
@@ -106,8 +106,8 @@ func (w *watch[T]) readOnce() (took time.Duration) {
 	return took
 }
 
-// fresh reads the value, unless a reading is in progress. It waits for the first value if there is
-// none.
+// fresh reads the value, unless run is active. In that case, it returns the value that run read last,
+// and waits for it if there is none yet.
 func (w *watch[T]) fresh() (T, error) {
 	w.mu.Lock()
 	reading, first := w.reading, w.first

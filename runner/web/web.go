@@ -55,9 +55,9 @@ type Batch interface {
 	Log(uniID string) (schema.LogPart, error)
 	// Curves reads the metrics that an attempt reported by step.
 	Curves(uniID string) ([]schema.Curve, error)
-	// Do performs a request such as Stop or Retry, and returns messages about its effect. file
-	// limits jobs to one of the batch's job files, unless "". It is only called if Config.Allow
-	// permits Control, and for Add, Run.
+	// Do performs a request such as Stop or Retry, and returns messages about its effect. Unless
+	// file is "", it limits the request to jobs of that job file. Do is only called if Config.Allow
+	// permits Control or, for Add, Run.
 	Do(file string, request any) (said []string, err error)
 }
 
@@ -123,7 +123,8 @@ type Server struct {
 	feeds map[string]*feed // by batch
 }
 
-// New returns a server. Until Close, it reads the GPUs to keep their last hour.
+// New returns a server. Until Close, it regularly reads the GPUs, to keep the readings of the last
+// hour.
 func New(c Config) *Server {
 	if c.Explain == nil {
 		c.Explain = func(err error) error { return err }

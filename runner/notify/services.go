@@ -17,7 +17,7 @@ import (
 // A shape is the request format of a service.
 type shape struct {
 	body    func(n *schema.Notification, u *url.URL) any // becomes JSON, unless it is a string
-	refuses string                                       // field of a 2xx answer that is nonzero if the service refused the message
+	refuses string                                       // field that is nonzero in a 2xx answer if the message was refused
 }
 
 type object = map[string]any

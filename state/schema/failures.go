@@ -71,8 +71,8 @@ func KindOf(j *Job) *string {
 	return Known(fmt.Sprintf("%x", h.Sum64()))
 }
 
-// Tried makes Apart, in each group with a single job that was retried, list all GPUs on which the
-// job's last run tried it: "GPU 1, then GPU 4".
+// For each group that consists of a single retried job, Tried makes Apart list all GPUs that the
+// job's last run tried: "GPU 1, then GPU 4".
 func Tried(groups []Alike, attempts func() []AttemptRow) {
 	var all []AttemptRow
 	for i := range groups {

@@ -141,7 +141,7 @@ type Cause struct {
 	Text string          `json:"text"`
 }
 
-// CauseOf returns the cause in an end fact; nil for a success.
+// CauseOf returns the cause in an end fact, or nil for a success.
 func CauseOf(end *state.Fact) *Cause {
 	if code := end.CauseCode(); code != "" {
 		text := end.Failure().Cause()

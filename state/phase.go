@@ -9,13 +9,13 @@
 // # Adding a field
 //
 // Add a field to state.Fact (state/fact.go), with the unit in its JSON name and a zero value that
-// means unknown, as in older ledgers. At a start, acquire in runner/prepare.go sets it if the value
-// is available only in the runner, else startFact in runner/sched/attempt.go. At an end, also add a
-// field to state.End if the engine provides the value, else to sched.Ended (event.go), set by judge
-// in runner/ended.go; attempt.end in runner/sched/ended.go copies it to the fact. If a later
-// command needs it, copy it to state.Record in state/history.go; the index needs no change. If it
-// can be long, encode in state/disk/ledger.go must shorten it. Increase state.Version only if it
-// would be wrong for older versions of gpurun to ignore the field.
+// means unknown, as in older ledgers. Set the field of a start in acquire (runner/prepare.go) if only
+// the runner has the value, else in startFact (runner/sched/attempt.go). For a field of an end, also
+// add a field to state.End if the engine provides the value, else one to sched.Ended (event.go) that
+// judge (runner/ended.go) sets; copy it to the fact in attempt.end (runner/sched/ended.go). If a
+// later command needs the value, copy it to state.Record in state/history.go; the index needs no
+// change. If the value can be long, encode (state/disk/ledger.go) must shorten it. Increase
+// state.Version only if it would be wrong for older versions of gpurun to ignore the field.
 package state
 
 import "strings"

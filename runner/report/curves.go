@@ -29,8 +29,8 @@ func thin(all []schema.ReportCurve) []schema.ReportCurve {
 	return schema.List(all)
 }
 
-// kept returns the indices of about most of a curve's values: the first, the last, and the extremes
-// of each stretch.
+// kept returns the indices of the values that a shortened curve keeps: the first, the last, and the
+// extremes of each stretch. most is their approximate number.
 func kept(values []*float64, most int) []int {
 	n := len(values)
 	list, stretches := []int{0}, (most-2)/2

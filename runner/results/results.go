@@ -56,7 +56,7 @@ type Value struct {
 
 // Options select what a table shows.
 type Options struct {
-	Metrics []string // to show; nil for all
+	Metrics []string // metrics to show; nil for all
 	By      []string // parameters that identify the rows; nil for all that vary
 	Over    []string // parameters to average over, the outermost first; nil for the seed, if there is one
 	Best    string   // metric that selects the settings of all other parameters

@@ -11,7 +11,7 @@ import (
 // A Table shows the metrics of jobs.
 type Table struct {
 	Raw      bool     // a row for each job, with unrounded numbers
-	Params   []string // that identify the rows, in order
+	Params   []string // parameters that identify the rows, in order
 	Columns  []Column
 	Rows     []*Row
 	Over     []string // parameters averaged over, the outermost first

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Names lists job names after a head with their count, in at most the given number of lines: "31
-// succeeded: prep, train-s{1..30}". Names that differ in one number form one item. Names that do
-// not fit are counted.
+// Names lists job names after a head, in at most the given number of lines: "31 succeeded: prep,
+// train-s{1..30}". Names that differ in one number form one item. Names that do not fit are counted.
 func Names(head string, names []string, width, lines int) []string {
 	var rows []string
 	row := head + ":"

@@ -17,7 +17,8 @@ type Summary struct {
 	Code   int    // the exit status
 }
 
-// maxDemands is how many demands are listed; jobs of a matrix all ask for the same amount.
+// maxDemands is how many demands are listed. More would be repetitive, because all jobs of a matrix
+// usually request the same amount.
 const maxDemands = 8
 
 // Lines returns the summary, failures first, in lines of at most width columns. It never breaks

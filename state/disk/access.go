@@ -57,8 +57,8 @@ func (s *State) access(dir string) (a access, err error) {
 	return a, nil
 }
 
-// share sets the mode of a file or folder, if it exists. The owner gets owner. Group and others get
-// bits if the job files grant them all of need.
+// share sets the mode of a file or folder, if it exists. The owner gets the permissions in owner. The
+// group and others each get those in bits if the job files grant them all permissions in need.
 func (a access) share(path string, owner, bits, need os.FileMode) error {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {

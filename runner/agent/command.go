@@ -28,7 +28,8 @@ type answer struct {
 	out, err []byte
 }
 
-// run runs a gpurun command. It stops the command when the call or the session ends.
+// run runs a gpurun command. It stops the command after maxRunTime, or when the call or the session
+// ends.
 func (s *server) run(ctx context.Context, free bool, args []string) (answer, error) {
 	s.calls.Add(1)
 	defer s.calls.Done()

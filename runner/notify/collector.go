@@ -158,8 +158,8 @@ func clean(s string) string {
 	}, s))
 }
 
-// wanted returns the items that a target subscribes to, in the settings or in a job. If an item's job
-// itself subscribes the target to it, the item goes only to the target's entry without a minimum
+// wanted returns the items that a target subscribes to, in the settings or in a job. An item that its
+// job's own notify sends to the target goes only to the entry for that target without a minimum
 // duration. The first failure counts as a failure, too.
 func wanted(items []item, by *jobspec.Notify) (list []item) {
 	for _, it := range items {

@@ -38,7 +38,7 @@ func ChildMain(in io.Reader, out io.Writer) int {
 	if json.NewDecoder(io.LimitReader(in, 1<<20)).Decode(&o) != nil {
 		return 1
 	}
-	// The parent kills this process after limit, too, but may have died.
+	// Kill this process after limit even if the parent, which would do the same, has died.
 	defer time.AfterFunc(limit, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }).Stop()
 	ctx, stop := context.WithTimeout(context.Background(), limit-limit/20)
 	defer stop()

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// number formats a value with the given number of digits after the decimal point. If digits is
-// negative, it writes the value with an exponent and that many digits: 1.2e-09. A value far larger
-// than the others, such as the loss of a run that diverged, gets an exponent, too.
+// number formats a value with the given number of digits after the decimal point. If that number is
+// negative, the value gets an exponent: 1.2e-09 for -1. A value far larger than the others, such as
+// the loss of a run that diverged, gets an exponent, too.
 func number(x float64, digits int) string {
 	if digits >= 0 && math.Abs(x) >= 1e15 {
 		digits = -3

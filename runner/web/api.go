@@ -125,8 +125,8 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// allowed returns a Failure unless a client's right, has, suffices for an operation that requires the
-// right needs on this server.
+// allowed returns nil if a client with the first right may call an operation that requires the
+// second on this server, or else a Failure.
 func (s *Server) allowed(has, needs Right) error {
 	switch {
 	case has >= needs:

@@ -48,7 +48,7 @@ func (h holder) foreign() bool {
 
 // takeLock locks a batch folder for this process. The kernel releases the lock when the process
 // ends. The file's content is only for messages, unless the file system has no locks. In that case,
-// the process named in the file holds the lock, unless it is known to have ended.
+// the process named in the file counts as the holder, unless it is known to have ended.
 func takeLock(jobFile, dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	for {

@@ -135,8 +135,8 @@ func InheritedFDs() (fds []int) {
 }
 
 // CloseInherited closes all descriptors that this process inherited except stdio, such as a lock of
-// flock(1). Otherwise, this process and its children might keep them open after the gpurun that
-// passed them on has ended.
+// flock(1). Otherwise, a process that hangs or that a user's command leaves running might keep them
+// open after gpurun has ended.
 func CloseInherited() {
 	for _, fd := range InheritedFDs() {
 		if fd > 2 {

@@ -127,7 +127,7 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 		case "at":
 			goal, column, _ := strings.Cut(text, " ")
 			if m.At = strings.TrimSpace(column); m.At == "" || goal != string(Max) && goal != string(Min) {
-				refuse(v, "write at: max val_acc to use the row with the highest val_acc, or at: min val_acc", "invalid value %q", text)
+				refuse(v, `write "at: max val_acc" to use the row with the highest val_acc, or "at: min val_acc" for the lowest`, "invalid value %q", text)
 			}
 			m.AtMax = goal == string(Max)
 		case "goal":

@@ -210,7 +210,7 @@ func optional(rows [][]cell) [][]cell {
 		end = n
 	}
 	if end = min(end, least-begin); least > begin+end {
-		return rows // every command has words between the beginning and the end
+		return rows // every command has words of its own between the common beginning and end
 	}
 	out := make([][]cell, len(rows))
 	for i, r := range rows {

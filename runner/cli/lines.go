@@ -33,7 +33,7 @@ type askFlags struct {
 	GPUs      *countFlag  `name:"gpus" short:"g" placeholder:"N" help:"GPUs per job: 2, 2-4, or 0 for none (default: 1)."`
 	GPUMemory *memoryFlag `name:"gpu-memory" short:"m" placeholder:"SIZE" help:"Free memory required on each GPU; a bare number is MiB (default: min_memory)."`
 	Timeout   *timeFlag   `placeholder:"TIME" help:"Stop a job after this long; a bare number is seconds (default: never)."`
-	Retry     retryFlag   `placeholder:"N" help:"Retry a failed job N times, or forever (default: 0)."`
+	Retry     retryFlag   `placeholder:"N" help:"Retry a failed job up to N times; forever for no limit (default: 0)."`
 }
 
 // given returns l with the flags applied.

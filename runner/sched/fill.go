@@ -444,7 +444,7 @@ func wants(r gpu.Request) string {
 // maxReasons bounds the reasons that are listed one by one.
 const maxReasons = 4
 
-// DescribeVerdicts describes a request, with the number of runs it was learned from. For each GPU
+// DescribeVerdicts describes a request, and says on how many runs its memory is based. For each GPU
 // that could ever serve the request, it says whether the GPU is free, or why it is not.
 func DescribeVerdicts(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
 	words := wants(r)

@@ -26,7 +26,7 @@ func Confined() bool { return confined != nil }
 type OutsideError struct{ Path string }
 
 func (e *OutsideError) Error() string {
-	return fmt.Sprintf("%s may not be read: it is outside %s", e.Path, strings.Join(confined, " and "))
+	return fmt.Sprintf("access to %s is not allowed: it is outside %s", e.Path, strings.Join(confined, " and "))
 }
 
 // Within returns an OutsideError if a path, after following its links, is outside the folders given

@@ -32,7 +32,7 @@ var text = reflect.TypeFor[string]()
 
 // walk returns a value without secrets, and whether it differs from the original.
 func (w *walker) walk(v reflect.Value) (out reflect.Value, changed bool) {
-	// first copies v when its first part changes, and returns the copy.
+	// first returns the copy of v. It makes one when the first part of v changes.
 	first := func(copy func() reflect.Value) reflect.Value {
 		if !changed {
 			out, changed = copy(), true

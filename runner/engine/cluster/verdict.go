@@ -110,7 +110,7 @@ var rules = []struct {
 
 	{"may still be in submission", func(s *observation) bool { return s.calling }, verdict{}},
 	{"begun, then failed without a record", func(s *observation) bool { return s.closed() && s.row.State == Failed }, verdict{ends, lost}},
-	{"begun, then over or no longer listed, and silent", func(s *observation) bool {
+	{"has begun and sent nothing for long; completed, or no longer listed", func(s *observation) bool {
 		return s.begun() && (s.row.State == Completed || s.gone()) && s.silent > deadAfter
 	}, verdict{ends, resubmitted}},
 	{"begun", func(s *observation) bool { return s.begun() }, verdict{}},

@@ -40,6 +40,7 @@ type host struct {
 	waits        []*held              // recorders that wait for submitted jobs to end, or for tmux wait-for -S
 	signals      map[string]bool      // channels that tmux wait-for -S signaled, but no wait-for has received
 	panes        []*pane              // of tmux and screen, the last selected one last
+	closed       []closing            // since the processes last slept
 	reals        map[int]bool         // PIDs of recorders that became the programs they cover
 	named        map[string]time.Time // modification times of the files that commands name
 	records      []*held              // all commands that did not run
@@ -123,7 +124,9 @@ func (h *host) serve() (err error) {
 			// wakes the parent.
 			if two, _ := h.sleepCounts(); one == "" || one != two || h.reap() || h.drain() {
 				continue
-			} else if len(h.running)+len(h.held) == 0 && (len(h.sleeps) == 0 || h.polls > maxIdle*len(h.sleeps)) && n == len(h.Programs) && !slices.ContainsFunc(h.jobs, func(j *job) bool { return j.pid == 0 }) {
+			}
+			h.noteClosed()
+			if len(h.running)+len(h.held) == 0 && (len(h.sleeps) == 0 || h.polls > maxIdle*len(h.sleeps)) && n == len(h.Programs) && !slices.ContainsFunc(h.jobs, func(j *job) bool { return j.pid == 0 }) {
 				return nil
 			}
 			h.releaseNext()

@@ -158,12 +158,27 @@ func (h *host) unread() {
 func (h *host) close(x *held, list []*pane) {
 	for _, p := range list {
 		p.program = ""
+		h.closed = append(h.closed, closing{p.pid, shellescape.QuoteCommand(x.Record.Argv)})
+	}
+}
+
+// A closing is a pane that the launcher closed.
+type closing struct {
+	pid int
+	by  string
+}
+
+// noteClosed warns about panes that the launcher closed before their commands ended. It is called when
+// all processes sleep: by then, the shell of each pane has reached its next command, if there is one.
+func (h *host) noteClosed() {
+	for _, p := range h.closed {
 		if slices.ContainsFunc(h.held, func(c *held) bool {
 			return slices.ContainsFunc(h.path(c.PID), func(id procs.ID) bool { return id.PID == p.pid })
 		}) {
-			note(&h.report.Warnings, "the launcher stops commands ("+shellescape.QuoteCommand(x.Record.Argv)+"), but jobs run to completion")
+			note(&h.report.Warnings, "the launcher stops commands ("+p.by+"), but jobs run to completion")
 		}
 	}
+	h.closed = nil
 }
 
 var (

@@ -136,7 +136,9 @@ func (c *Core) begin() {
 	}
 	if c.counts[pending] > 0 {
 		c.readEstimates()
-		c.rank()
+		if c.b.Settings.Order == jobspec.LongestFirst { // New did not know the estimates
+			c.rank()
+		}
 	}
 	for id := range c.each {
 		c.consider(id)

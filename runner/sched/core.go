@@ -117,11 +117,9 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	}
 	c.fillQueues()
 	c.rank()
-	for i := range c.jobs {
-		if opts.Selected == nil || opts.Selected[i] {
-			c.jobs[i].phase = pending
-			c.total++
-			c.counts[pending]++
+	for id := range c.each {
+		if opts.Selected == nil || opts.Selected[id] {
+			c.join(id)
 		}
 	}
 	return c

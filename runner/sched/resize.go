@@ -96,8 +96,8 @@ func (c *Core) canResize(a *attempt) bool {
 
 // shrinks reports whether an attempt gives up GPUs now.
 func (c *Core) shrinks(a *attempt) bool {
-	percent, known := c.load(a, true)
-	a.grows, a.idle = false, known && percent < c.spec(a.job).Resize.Down
+	percent, long, known := c.load(a)
+	a.grows, a.idle = false, long && known && percent < c.spec(a.job).Resize.Down
 	return len(c.releasable(a)) > 0
 }
 
@@ -122,9 +122,9 @@ func (c *Core) widest(id int32) int {
 
 // grows reports whether an attempt can have more GPUs now.
 func (c *Core) grows(a *attempt) bool {
-	up := c.spec(a.job).Resize.Up
+	percent, long, known := c.load(a)
 	// Its GPUs may have been busy in the same minute in which others were free.
-	if percent, known := c.load(a, false); !known || percent <= up || len(a.grant.UUIDs) >= c.widest(a.job) || c.waiter.id >= 0 || len(c.moves) > 0 {
+	if !known || percent <= c.spec(a.job).Resize.Up || len(a.grant.UUIDs) >= c.widest(a.job) || c.waiter.id >= 0 || len(c.moves) > 0 {
 		a.spare, a.seen = nil, 0
 		return false
 	}
@@ -143,8 +143,7 @@ func (c *Core) grows(a *attempt) bool {
 		a.spare[id] = since
 		a.grows = a.grows || c.now.Boot-since >= c.opts.Steady
 	}
-	percent, known := c.load(a, true)
-	return a.grows && known && percent > up && c.pool.FitsAfterRelease(c.now.Boot, a.uniID, c.request(a.job))
+	return a.grows && long && c.pool.FitsAfterRelease(c.now.Boot, a.uniID, c.request(a.job))
 }
 
 // spares returns the free GPUs that an attempt could have in addition and that no other run
@@ -156,14 +155,12 @@ func (c *Core) spares(a *attempt) []gpu.UUID {
 	return slices.DeleteFunc(free, func(id gpu.UUID) bool { return c.pool.Turns.Wanted(id) })
 }
 
-// load returns how busy the GPUs of an attempt were in the last minute, in percent. If long is set,
-// the attempt must have held them for that entire minute.
-func (c *Core) load(a *attempt, long bool) (percent int, known bool) {
+// load returns how busy the GPUs of an attempt were in the last minute, in percent. long reports
+// whether the attempt has held them for that entire minute.
+func (c *Core) load(a *attempt) (percent int, long, known bool) {
 	since := c.now.Boot - c.opts.Steady
-	if long && a.began > since {
-		return 0, false
-	}
-	return c.pool.Busy(c.now.Boot, max(a.began, since), a.grant.UUIDs)
+	percent, known = c.pool.Busy(c.now.Boot, max(a.began, since), a.grant.UUIDs)
+	return percent, a.began <= since, known
 }
 
 // on records that an attempt was not asked to save its work. The attempt is asked again later,

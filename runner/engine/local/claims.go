@@ -208,7 +208,7 @@ func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim
 	if len(l.Claims) == 0 {
 		return nil, nil
 	}
-	others, warnings := l.holder().Others(ctx)
+	others, warnings := l.holder.Others(ctx)
 	others = l.mine.without(others)
 	fillTaken(others, readings)
 	return others, warnings
@@ -219,7 +219,7 @@ func (l *Local) Quarantines() []gpu.Quarantine {
 	if len(l.Claims) == 0 {
 		return nil
 	}
-	return l.holder().Quarantines()
+	return l.holder.Quarantines()
 }
 
 // Quarantine publishes one of this user's quarantines, unless this engine makes no claims. It
@@ -247,7 +247,7 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 		if err != nil {
 			l.Log.Warn().Err(err).Str("job", e.Job).Msg("cannot renew the claim of a job whose keeper died")
 		} else {
-			l.holder().Release(e.UniID)
+			l.holder.Release(e.UniID)
 		}
 		l.mu.Lock()
 		over := l.live[e.UniID] != e
@@ -266,7 +266,7 @@ func (l *Local) unclaim(e *entry) {
 	case e.home != nil:
 		l.overs[e.UniID] = e.home
 	default:
-		l.holder().Release(e.UniID)
+		l.holder.Release(e.UniID)
 		l.withdraw(e.UniID)
 	}
 }

@@ -23,7 +23,8 @@ import (
 
 // claiming makes the scene's engine publish claims below root.
 func claiming(s *scene, root string) *scene {
-	s.engine.Claims = []string{root}
+	roots := []string{root}
+	s.engine.Claims, s.engine.holder, s.engine.wisher = roots, claim.NewHolder(roots), claim.NewWisher(roots)
 	s.launch.Grant = gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB}
 	return s
 }

@@ -29,7 +29,7 @@ func (l *Local) Wish(w gpu.Wish) {
 	if len(l.Claims) == 0 || l.Run == "" {
 		return
 	}
-	if err := l.wisher().Publish(w); err != nil {
+	if err := l.wisher.Publish(w); err != nil {
 		l.unwished.Do(func() {
 			l.Log.Warn().Err(err).Msg("other runs cannot see that this run is waiting, and may take GPUs out of turn")
 		})
@@ -37,7 +37,7 @@ func (l *Local) Wish(w gpu.Wish) {
 }
 
 // Wishes returns the wishes of other runs, as of the latest Others.
-func (l *Local) Wishes() []gpu.Wish { return l.holder().Wishes() }
+func (l *Local) Wishes() []gpu.Wish { return l.holder.Wishes() }
 
 // listen reports changes in the claims and wishes of other runs.
 func (l *Local) listen() {
@@ -46,7 +46,7 @@ func (l *Local) listen() {
 		<-l.stop
 		cancel()
 	})
-	l.holder().Watch(ctx, claim.Watch{
+	l.holder.Watch(ctx, claim.Watch{
 		Run: l.Run, Own: l.mine.has,
 		Urgent: func(c gpu.Claim) bool {
 			l.mu.Lock()

@@ -86,13 +86,13 @@ type holdings struct {
 	stands map[string]engine.Attempt     // commands that this process runs itself; homes has their keepers
 	mine   ownAttempts
 
-	// holder returns the reader of other runs' claims. If a keeper dies, the holder also holds the
-	// claims of its attempts until the next keeper has them. It does so in this process, so there
-	// is no gap.
-	holder    func() *claim.Holder
-	wisher    func() *claim.Wisher // returns the publisher of this run's wish
-	unwished  sync.Once            // for the warning that this run's wishes cannot be published
-	offeredTo map[string]bool      // runs that have been offered something
+	// holder is the reader of other runs' claims. If a keeper dies, it also holds the claims of the
+	// keeper's attempts until the next keeper has them. It does so in this process, so that no claim
+	// is missing in between.
+	holder    *claim.Holder
+	wisher    *claim.Wisher   // the publisher of this run's wish
+	unwished  sync.Once       // for the warning that this run's wishes cannot be published
+	offeredTo map[string]bool // runs that have been offered something
 }
 
 // An entry is an attempt that this runner launched or asked about and that has not ended.
@@ -115,18 +115,15 @@ func newLocal(c engine.Config) *Local {
 	if c.Go == nil {
 		c.Go = func(f func()) { go f() }
 	}
-	l := &Local{
+	return &Local{
 		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), out: engine.NewMailbox[engine.Event](),
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{}, writers: writers{},
 		holdings: holdings{
 			claims: map[string]chan *wire.Message{}, homes: map[string]*remote{}, overs: map[string]*remote{},
 			ended: make(chan struct{}, 1), stands: map[string]engine.Attempt{}, offeredTo: map[string]bool{},
-			mine: ownAttempts{ids: map[string]bool{}},
+			mine: ownAttempts{ids: map[string]bool{}}, holder: claim.NewHolder(c.Claims), wisher: claim.NewWisher(c.Claims),
 		},
 	}
-	l.holder = sync.OnceValue(func() *claim.Holder { return claim.NewHolder(l.Claims) })
-	l.wisher = sync.OnceValue(func() *claim.Wisher { return claim.NewWisher(l.Claims) })
-	return l
 }
 
 // Events delivers all events.
@@ -149,8 +146,8 @@ func (l *Local) Close() error {
 		r.close()
 	}
 	l.work.Wait()
-	l.holder().Close()
-	l.wisher().Close()
+	l.holder.Close()
+	l.wisher.Close()
 	close(l.events)
 	return nil
 }

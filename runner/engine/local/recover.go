@@ -19,7 +19,7 @@ import (
 // recovers the attempts.
 func (l *Local) lost(r *remote) {
 	for _, a := range l.dropKeeper(r) {
-		warnings, err := l.holder().Again(claim.Subject{UniID: a.UniID, Job: a.Job, Grant: a.Grant, Run: l.Run})
+		warnings, err := l.holder.Again(claim.Subject{UniID: a.UniID, Job: a.Job, Grant: a.Grant, Run: l.Run})
 		for _, w := range warnings {
 			l.Log.Warn().Msg(w)
 		}

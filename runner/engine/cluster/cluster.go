@@ -105,12 +105,12 @@ type submit struct {
 	id        string
 	dir       string
 	name      string
-	job       string         // its ID, "" while unknown
-	busy      bool           // this run is submitting it, or about to
-	preparing bool           // its files and those of its attempts are not all written yet
-	open      int            // number of its open attempts
-	ours      map[int]*entry // this run's tasks; nil for one that is over
-	marks     []byte         // by task: heldMark if the cluster may have been asked to hold it
+	job       string       // its ID, "" while unknown
+	busy      bool         // this run is submitting it, or about to
+	preparing bool         // its files and those of its attempts are not all written yet
+	open      int          // number of its open attempts
+	ours      map[int]bool // this run's tasks; false for one that is over
+	marks     []byte       // by task: heldMark if the cluster may have been asked to hold it
 
 	throttle int      // as last requested; 0 if unknown
 	shared   bool     // with another run, as of the last list
@@ -335,9 +335,9 @@ func (c *Cluster) find(e *entry, s status) {
 // assign records the attempt's submission and task number.
 func (e *entry) assign(s *submit, n int) {
 	if s.ours == nil {
-		s.ours = map[int]*entry{}
+		s.ours = map[int]bool{}
 	}
-	e.submit, e.n, s.ours[n] = s, n, e
+	e.submit, e.n, s.ours[n] = s, n, true
 	s.open++
 }
 
@@ -364,7 +364,7 @@ func (c *Cluster) end(e *entry, ended *state.End) {
 	delete(c.live, e.UniID)
 	c.retrySoon()
 	if s := e.submit; s != nil {
-		s.ours[e.n] = nil
+		s.ours[e.n] = false
 		s.open--
 	}
 	c.emit(engine.Event{UniID: e.UniID, Ended: ended})

@@ -187,7 +187,7 @@ func (c *Cluster) cancelStrays() {
 			}
 			for n := r.First; n <= r.Last; n++ {
 				at := cancellation{s, n}
-				if s.ours[n] != nil || s.hasForeignTask(n) {
+				if s.ours[n] || s.hasForeignTask(n) {
 					continue
 				}
 				first, again := c.strayTasks[at]
@@ -206,7 +206,7 @@ func (c *Cluster) cancelStrays() {
 // isOpen reports whether task n of a submission belongs to a live attempt of this run.
 func (c *Cluster) isOpen(id string, n int) bool {
 	s := c.submits[id]
-	return s != nil && s.ours[n] != nil
+	return s != nil && s.ours[n]
 }
 
 // strayFor is how long a task without an attempt may take to end by itself.

@@ -43,10 +43,9 @@ type Exec struct {
 	lost   int // consecutive claims lost to other runs
 	pool   *gpu.Pool
 	spent  *claimSet
-	engine engine.Opened  // its Engine is nil if the command needs no GPUs
-	limits *gpu.HostRules // the rules at the time of the claim
-	timer  *time.Timer    // for the host's max_timeout, or nil
-	over   chan struct{}  // closed when the timer has ended the command
+	engine engine.Opened // its Engine is nil if the command needs no GPUs
+	timer  *time.Timer   // for the host's max_timeout, or nil
+	over   chan struct{} // closed when the timer has ended the command
 }
 
 // execPrefix precedes the command's name in claims.
@@ -122,7 +121,6 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 			if note := pool.Note(snap.At, req, e.grant); note != "" {
 				e.Tell(note)
 			}
-			e.limits = pool.Host()
 			return indexed(p), nil
 		case e.Rules.AtOnce:
 			return false, &batches.Failure{Code: batches.ExitNotYet, Text: "no GPU free: " + why}

@@ -67,11 +67,11 @@ func (e *Exec) bindClaim(pid int) {
 		return
 	}
 	e.engine.Claims.Stand(e.uniID, execPrefix+e.Name, e.grant, pid)
-	if limit := e.limits.TimeLimit(); limit != "" {
+	if limit := e.pool.Host().TimeLimit(); limit != "" {
 		e.Say("note", "time limit for the command: "+limit)
 		root, _ := procs.One(pid)
 		e.over = make(chan struct{})
-		e.timer = time.AfterFunc(e.limits.MaxTimeout, func() {
+		e.timer = time.AfterFunc(e.pool.Host().MaxTimeout, func() {
 			endCommand(e.uniID, root.ID)
 			close(e.over)
 		})
@@ -106,7 +106,7 @@ func (e *Exec) ended(err error) error {
 		return err
 	}
 	<-e.over
-	return &batches.Failure{Code: batches.ExitGaveUp, Text: "stopped the command: " + e.limits.TimeLimit()}
+	return &batches.Failure{Code: batches.ExitGaveUp, Text: "stopped the command: " + e.pool.Host().TimeLimit()}
 }
 
 func (e *Exec) release() {

@@ -133,12 +133,12 @@ func record(j *schema.Job, ref *Ref, r *state.Record, open *state.Attempt, m ope
 	}
 	if r != nil {
 		j.Attempt, j.Attempts = schema.Ended(r), r.Attempt
-		j.Attempt.Meanwhile = m.meanwhile(r.UniID)
 		if last := h.LastRun(r.Ledger); r.Engine == "" && !last.Time.After(r.Start) {
 			j.Attempt.Host = schema.Known(last.Host)
 		}
-		if j.Attempt.Metrics = h.MetricsOf(r); j.Attempt.Meanwhile {
-			j.Attempt.Metrics = m.ended[r.UniID].Metrics
+		j.Attempt.Metrics = h.MetricsOf(r)
+		if end, ended := m.ended[r.UniID]; ended {
+			j.Attempt.Meanwhile, j.Attempt.Metrics = true, end.Metrics
 		}
 		if r.State == state.Succeeded {
 			j.Metrics = j.Attempt.Metrics

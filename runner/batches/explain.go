@@ -116,7 +116,7 @@ func stateWords(j *schema.Job) string {
 
 // detail describes a job's attempts in the run that last tried it, and gives the path of its log.
 func (w *explanation) detail(j *schema.Job) (lines []string) {
-	file := slices.IndexFunc(w.Status.Batch.Files, func(f schema.File) bool { return f.Path == j.File })
+	file := fileOf(w.Log.ref.Batch, j.File)
 	var tried []*state.AttemptRecord
 	for _, x := range w.Log.Attempts {
 		if x.Ledger == file && x.Key == j.Key {

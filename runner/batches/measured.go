@@ -80,7 +80,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 			}
 		}
 	}
-	for _, f := range judged.After.ended { // not in the ledger yet, since its run was killed
+	for _, f := range judged.Ref.Settle().ended { // not in the ledger yet, since its run was killed
 		if f.State == state.Succeeded {
 			run := m.History.LastRun(f.ledger)
 			last[f.ledger][f.Key] = &disk.Success{

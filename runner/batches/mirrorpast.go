@@ -149,8 +149,7 @@ func (m *Mirror) Job(file, key, name string) (*schema.JobDetail, error) {
 	st := m.view.Status
 	st.Jobs = slices.Clone(st.Jobs)
 	for i, j := range st.Jobs {
-		copied := *j // explained adds the plan
-		st.Jobs[i] = &copied
+		st.Jobs[i] = new(*j) // explained adds the plan
 	}
 	w := explained(&st, m.runLog(), m.verdicts())
 	j := st.Jobs[at]

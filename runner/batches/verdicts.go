@@ -18,21 +18,19 @@ type Judgment struct {
 	Verdicts []sched.Verdict // by job; PlanRunning for a job whose attempt has not ended
 	Core     *sched.Core     // the core that judged the jobs
 	Ref      *Ref            // the batch and its live run
-	After    openAttempts    // open attempts of an earlier run
 }
 
 // Judge judges all jobs by the history, the file system, and what has happened since: in a live
 // run, or to the jobs of a dead one.
 func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judgment {
-	dir := func(i int) string { return disk.Folder(b.Files[i].Real, r.StateDir) }
-	j := Judgment{Ref: &Ref{Reader: r, File: Shown(b.Files[0].Path), Real: b.Files[0].Real, More: b.RealPaths()[1:], Dir: dir(0), Batch: b, History: h, run: h.LastRun(0), over: h.LastOver(0)}}
+	j := Judgment{Ref: &Ref{Reader: r, File: Shown(b.Files[0].Path), Real: b.Files[0].Real, More: b.RealPaths()[1:], Dir: disk.Folder(b.Files[0].Real, r.StateDir), Batch: b, History: h, run: h.LastRun(0), over: h.LastOver(0)}}
 	for _, f := range b.Files {
 		if r, ok, _ := disk.Running(f.Real, r.StateDir); ok {
 			j.Ref.Alive, j.Ref.Runner, j.Ref.File = true, r, Shown(f.Path)
 		}
 	}
 	attempts, job := h.Attempts(), runner.JobFinder(b)
-	j.After = settle(b, h, dir, j.Ref.Alive)
+	after := j.Ref.Settle()
 	o.Zone = time.Local
 	SetLimits(&o, b)
 	j.Core = sched.New(b, h, o)
@@ -45,15 +43,15 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 		v.Code, v.Reason = schema.PlanCommandChanged, p.reason(v.Reason, b, &b.Jobs[id])
 	}
 	for _, at := range attempts {
-		id, words := job(at), j.After.words(at)
+		id, words := job(at), after.words(at)
 		if j.Ref.Alive {
 			words = "running since " + at.Start.Time.Local().Format("15:04:05")
 		}
 		switch {
 		case id < 0:
-		case j.After.meanwhile(at.Start.UniID) && j.Verdicts[id].Run:
+		case after.meanwhile(at.Start.UniID) && j.Verdicts[id].Run:
 			j.Verdicts[id].Reason += " meanwhile"
-		case j.After.meanwhile(at.Start.UniID):
+		case after.meanwhile(at.Start.UniID):
 			j.Verdicts[id].Reason += ", succeeded meanwhile"
 		case words != "":
 			j.Verdicts[id] = sched.Verdict{Code: schema.PlanRunning, Reason: words}

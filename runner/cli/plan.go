@@ -130,7 +130,7 @@ func (p *planning) json() error {
 	if impossible := p.printGPUs(io.Discard); len(impossible) > 0 {
 		return jobspec.Report(impossible)
 	}
-	doc := p.Ref.Document(nil, false, p.After)
+	doc := p.Ref.Document(nil, false, p.Ref.Settle())
 	doc.Jobs = doc.Jobs[:len(p.batch.Jobs)] // the rest are running attempts of jobs that are no longer in the files
 	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
 	doc.Warnings = append(doc.Warnings, problemDocs(batches.CheckHost(p.batch, p.runs))...)

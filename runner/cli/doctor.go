@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -138,8 +137,7 @@ func (d *diagnosis) addProblem(text, hint string) {
 
 // addError records an error and its hint.
 func (d *diagnosis) addError(err error) {
-	f := &batches.Failure{Text: err.Error()}
-	errors.As(err, &f)
+	f := failureOf(err)
 	d.addProblem(f.Text, f.Hint)
 }
 

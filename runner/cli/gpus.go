@@ -82,15 +82,16 @@ type hostView struct {
 	probe.Prober
 	rules  session.HostRules
 	claims session.ReadOnlyClaims
-	pool   *gpu.Pool // read-only
+	pool   *gpu.Pool   // read-only
+	req    gpu.Request // judged by evaluate
 }
 
 // view returns a view with a pool of the devices that the flags, the user's settings and the
 // environment allow.
-func (n *needFlags) view(a *app, p probe.Prober, sim bool) (*hostView, error) {
+func (n needFlags) view(a *app, p probe.Prober, sim bool) (*hostView, error) {
 	s, _ := a.execSettings() // runs report mistakes in them
 	n.inherit(&s)
-	v := &hostView{Prober: p, rules: session.HostRulesOf(p), claims: session.ReadOnlyClaimsOf(p)}
+	v := &hostView{Prober: p, rules: session.HostRulesOf(p), claims: session.ReadOnlyClaimsOf(p), req: n.request(countFlag{1, 1})}
 	rules, err := v.rules.Rules(n.rules(0, true), p.Devices(), sim)
 	v.pool = gpu.NewPool(p.Devices(), rules)
 	return v, err
@@ -116,7 +117,7 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 		snap := v.observe(ctx, a)
 		answered()
 		jobs := a.runningJobs()
-		t, err := v.evaluate(snap, c.request(countFlag{1, 1}), jobs)
+		t, err := v.evaluate(snap, jobs)
 		return t, jobs, err
 	}
 	if c.Watch {
@@ -144,16 +145,16 @@ func (v *hostView) observe(ctx context.Context, a *app) gpu.Observation {
 	return snap
 }
 
-// evaluate describes the GPUs in a reading, with this user's jobs on them, and judges whether a
-// request fits. It includes devices that this user may not use.
-func (v *hostView) evaluate(snap gpu.Observation, req gpu.Request, jobs []*schema.Job) (t schema.GPUs, err error) {
+// evaluate describes the GPUs in a reading, with this user's jobs on them, and judges whether
+// v.req fits. It includes devices that this user may not use.
+func (v *hostView) evaluate(snap gpu.Observation, jobs []*schema.Job) (t schema.GPUs, err error) {
 	if snap.Err != "" {
 		t.Rules = rulesFor(v.pool)
 		return t, &batches.Failure{Code: batches.ExitUsage, Text: "cannot read the GPUs: " + snap.Err}
 	}
 	v.pool.Observe(snap)
-	verdicts := v.pool.Admit(snap.At, req)
-	t = schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{}, Waiting: waitingRuns(v.pool, &snap, req), Rules: rulesFor(v.pool)}
+	verdicts := v.pool.Admit(snap.At, v.req)
+	t = schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{}, Waiting: waitingRuns(v.pool, &snap, v.req), Rules: rulesFor(v.pool)}
 	for i, s := range v.pool.Views(snap.At) {
 		row := schema.GPUOf(&s)
 		for _, j := range jobs {

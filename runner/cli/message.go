@@ -34,9 +34,9 @@ func (a *app) report(err error) int {
 		return batches.ExitDone
 	}
 	err = problemsFailure(err)
-	code := codeOf(err)
+	f := failureOf(err)
 	if err.Error() == "" {
-		return code
+		return f.Code
 	}
 	switch { // if stderr is closed, the exit status suffices
 	case a.stream != nil:
@@ -44,22 +44,19 @@ func (a *app) report(err error) int {
 	case a.json:
 		_ = writeJSON(a.out, problemsDoc(err))
 	default:
-		f := &batches.Failure{}
-		errors.As(err, &f)
 		a.say("error", err.Error())
 		printLines(a.Err, f.Lines)
 		a.Hint(f.Hint)
 	}
-	return code
+	return f.Code
 }
 
-// codeOf returns the exit status of an error. An error without a status comes from the arguments or
-// the machine before anything ran, so its status is ExitUsage.
-func codeOf(err error) int {
-	if f := (*batches.Failure)(nil); errors.As(err, &f) {
-		return f.Code
-	}
-	return batches.ExitUsage
+// failureOf returns the failure in err. An error without one comes from the arguments or the machine
+// before anything ran, so its exit status is ExitUsage.
+func failureOf(err error) *batches.Failure {
+	f := &batches.Failure{Code: batches.ExitUsage, Text: err.Error()}
+	errors.As(err, &f)
+	return f
 }
 
 var sayColors = map[string]terminal.Color{"error": terminal.Red, "warning": terminal.Yellow, "hint": terminal.Cyan, "note": terminal.Dim}
@@ -189,9 +186,8 @@ func problemsDoc(err error) schema.Problems {
 	if len(d.Problems) > 0 {
 		return d
 	}
-	f := &batches.Failure{}
-	errors.As(err, &f)
-	d.Problems = []schema.Problem{{Code: schema.FailureCode(codeOf(err)), Text: err.Error(), Hint: schema.Known(f.Hint)}}
+	f := failureOf(err)
+	d.Problems = []schema.Problem{{Code: schema.FailureCode(f.Code), Text: err.Error(), Hint: schema.Known(f.Hint)}}
 	return d
 }
 

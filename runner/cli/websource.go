@@ -136,7 +136,7 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 		return nil, err
 	}
 	snap := h.observe(ctx, h.app)
-	d, err := h.evaluate(snap, defaultNeeds.request(countFlag{1, 1}), h.app.runningJobs())
+	d, err := h.evaluate(snap, h.app.runningJobs())
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +157,7 @@ func (h *hostReader) open(ctx context.Context) error {
 	if h.failed = err; err != nil {
 		return err
 	}
-	needs := defaultNeeds
-	v, err := needs.view(h.app, p, h.flags.Sim != "")
+	v, err := defaultNeeds.view(h.app, p, h.flags.Sim != "")
 	if h.failed = err; err != nil {
 		p.Close()
 		return err

@@ -158,11 +158,15 @@ var leaving = map[string]struct {
 }
 
 func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe bool) {
+	p, known := leaving[name]
+	if !known {
+		return
+	}
 	words := make([]string, len(args))
 	for i, a := range args {
 		words[i] = a.prefix
 	}
-	if p, known := leaving[name]; known && p.is(words) {
+	if p.is(words) {
 		l.detachedWork(c, maybe, p.hint, p.waits...)
 	}
 }

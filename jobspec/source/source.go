@@ -26,7 +26,7 @@ type Source struct {
 	Out  *Report
 
 	table bool     // it contains rows, not jobs
-	lines []string // with their line breaks; split on first use
+	lines [][]byte // with their line breaks; split on first use
 }
 
 // Read reads a job file. It never hangs or fills memory, whatever the file is.
@@ -127,13 +127,13 @@ func (s *Source) Line(n int) string {
 	if n < 1 || n > len(lines) {
 		return ""
 	}
-	return strings.TrimSuffix(lines[n-1], "\n")
+	return string(bytes.TrimSuffix(lines[n-1], []byte("\n")))
 }
 
 // split returns the lines of the file with their line breaks.
-func (s *Source) split() []string {
+func (s *Source) split() [][]byte {
 	if s.lines == nil {
-		s.lines = strings.SplitAfter(string(s.Data), "\n")
+		s.lines = bytes.SplitAfter(s.Data, []byte("\n"))
 	}
 	return s.lines
 }

@@ -198,7 +198,7 @@ func secondColon(text string) int {
 func (s *Source) brokenLine() int {
 	lines := s.split()
 	good := func(n int) bool {
-		_, err := ParseYAML([]byte(strings.Join(lines[:n], "")))
+		_, err := ParseYAML(bytes.Join(lines[:n], nil))
 		return err == nil || errors.Is(err, io.EOF)
 	}
 	low, high := 0, len(lines)

@@ -18,8 +18,8 @@ type rule struct {
 }
 
 // These are the rules, in the order in which their reasons are reported: first reasons that waiting
-// cannot change, then the host's hours, then whether the device answers, then who uses it, then the
-// numbers.
+// cannot change, then the host's hours, then whether the device answers, then who uses it, then
+// memory, utilization and limits on the number of devices.
 var (
 	fixed = []rule{
 		{code: NotManaged, never: true, refuses: func(_ *query, d *device) bool { return !d.managed },
@@ -111,7 +111,7 @@ type query struct {
 	pool    *Pool
 	req     *Request
 	now     time.Duration
-	named   []bool // by position: whether the request's IDs include the device; nil for all
+	named   []bool // by position: whether the request's IDs include the device; nil if they include all
 	gathers bool   // the request is to gather devices
 	full    bool   // this run holds as many devices as allowed
 
@@ -131,7 +131,7 @@ func (p *Pool) query(now time.Duration, req *Request) query {
 // names reports whether the request's IDs include a device.
 func (q *query) names(d *device) bool { return q.named == nil || q.named[d.position] }
 
-// refusal returns the first of some rules that refuses d, or nil.
+// refusal returns the first rule in some that refuses d, or nil.
 func (q *query) refusal(some []rule, d *device) *rule {
 	for i := range some {
 		if some[i].refuses(q, d) {
@@ -145,7 +145,7 @@ func (q *query) avoids() bool {
 	return q.pool.rules.Others == OthersAvoid || q.pool.rules.Host.Others == OthersAvoid
 }
 
-// avoiding returns the rule to avoid other users: the host's or the run's.
+// avoiding names the rule that makes the request avoid other users: the run's or the host's.
 func (q *query) avoiding() string {
 	if q.pool.rules.Others == OthersAvoid {
 		return " (others: avoid)"
@@ -162,7 +162,7 @@ func (q *query) fresh() int {
 	return max(1, need)
 }
 
-// holding describes a quota that is too small for the request.
+// holding explains why the quota is too small for the request: "you hold 3 GPUs".
 func (q *query) holding() string {
 	held := "you hold " + count(q.pool.Held())
 	if q.left > 0 {
@@ -171,8 +171,8 @@ func (q *query) holding() string {
 	return held
 }
 
-// memory returns the memory that the request needs on a device. For a part, up to slack less is
-// enough, because the free memory of an empty device varies between readings.
+// memory returns the memory that the request needs on a device. A request for a part of a device
+// accepts up to slack less, because the free memory of an empty device varies between readings.
 func (q *query) memory(d *device) Bytes {
 	if !q.req.Part {
 		return q.req.Memory
@@ -254,7 +254,7 @@ func unreadable(_ *query, d *device) string {
 	return "cannot read its free memory, and a job holds the GPU"
 }
 
-// missingMemory describes how much memory is missing and who uses it.
+// missingMemory describes how much memory is free and needed, and what uses the rest.
 func missingMemory(q *query, d *device) string {
 	s := have(max(0, d.free-d.promised), "free", q.memory(d))
 	if d.promised > 0 {

@@ -10,7 +10,7 @@ import (
 // A background run uses only devices that no foreground run wants, and releases them on demand. All
 // runs use the same data to compute which background job must stop: the most recently started one
 // whose devices would help the first foreground wish that free devices cannot satisfy. Until that
-// job has ended, no other job has to stop.
+// job has ended, or stopWithin has passed, no other job has to stop.
 
 // stopWithin is how long a job may take to stop. After that, the next job must stop too, since the
 // first job's run may be hanging.
@@ -97,8 +97,8 @@ func (r *round) call() (*Wish, []*device, string) {
 	return nil, nil, ""
 }
 
-// limited reports whether the host owner's limit keeps another run of this user from starting a
-// request that it could start if one of the user's background jobs stopped.
+// limited reports whether the host owner's limit keeps another run of this user from starting a job
+// that it could start if one of the user's background jobs stopped.
 func (r *round) limited(w *Wish, a *WishRequest) bool {
 	return w.UID == r.p.rules.UID && a.Most >= a.Min && a.Min > 0 && a.Room == a.Min-1
 }
@@ -144,8 +144,8 @@ func (r *round) lastStarted(devs []*device) (last string) {
 
 func inBackground(c *Claim) bool { return c.Background && c.To == "" }
 
-// without returns the state that a device would have without the jobs of claims that satisfy some
-// and, if own is set, without this run's jobs.
+// without returns the state that a device would have without the jobs of the claims for which some
+// returns true and, if own is set, without this run's jobs.
 func (d *device) without(some func(c *Claim) bool, own bool) device {
 	v := *d
 	v.claims = slices.DeleteFunc(slices.Clone(d.claims), func(c Claim) bool { return some(&c) })
@@ -172,7 +172,7 @@ func (d *device) without(some func(c *Claim) bool, own bool) device {
 }
 
 // reservedForWish returns the empty devices that a background run must leave to a foreground wish.
-// Jobs were stopped for this wish, but it cannot start yet.
+// Jobs were stopped for this wish, but the run that published it cannot start its job yet.
 func (t *Turns) reservedForWish(now time.Duration) []*device {
 	if !t.pool.rules.Background || !t.ForegroundWaits() {
 		return nil
@@ -279,8 +279,8 @@ func (p *Pool) clone() *Pool {
 	return &c
 }
 
-// leave is like release, but without a hand-over, and as if the device's memory had been read
-// since.
+// leave is like release, but without a hand-over, and as if the device's memory had been read since
+// then.
 func (d *device) leave(now time.Duration, attempt string) {
 	d.release(now, attempt)
 	d.unyielded, d.awaited = false, false

@@ -71,8 +71,8 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// Asked formats a requested amount: rounded if that is exact ("16 GiB"), otherwise as it was
-// written ("8000MiB", "8GB").
+// Asked formats a requested amount: rounded if that is exact ("16 GiB"), otherwise in the shortest
+// exact form, which is usually how a user wrote it ("8000MiB", "8GB").
 func (b Bytes) Asked() string {
 	round := b.Round()
 	if exact, err := ParseBytes(round); err == nil && exact == b {

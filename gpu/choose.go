@@ -102,9 +102,9 @@ func single(devs []*device, req *Request) []*device {
 	return devs[:min(1, len(devs))]
 }
 
-// choose returns up to most of the devices in devs that this run may hold. devs are in order of
-// preference. It chooses those with the fewest other users and, among these, those closest to each
-// other.
+// choose picks devices that this run may hold from devs, which are in order of preference. most
+// limits their number. choose prefers the devices with the fewest other users and, among these,
+// those closest to each other.
 func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	if limit := p.rules.Host.MaxGPUsPerJob; limit >= 0 {
 		most = min(most, limit)
@@ -129,8 +129,8 @@ func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 }
 
 // Candidates returns the devices that admit req now, up to this run's limit, and the devices that
-// only this run's own attempts exclude. Both lists leave out kept. A patient job can wait for all
-// of them.
+// only this run's own attempts exclude. Both lists leave out kept. A patient job can wait for the
+// devices in both lists.
 func (p *Pool) Candidates(now time.Duration, req Request, kept []UUID) (free, ours []UUID) {
 	f, o := p.partition(now, &req, kept)
 	return uuids(p.within(now, f)), uuids(o)
@@ -201,8 +201,8 @@ func unknownLast[T ~int | ~int64](n T) int64 {
 	return int64(n)
 }
 
-// class returns a device's rank, which takes precedence over its score. A job that does not share
-// takes the smallest device that fits; sizes that round to the same GiB are equal.
+// class returns a device's rank, which takes precedence over its score. If sizes is set, a job that
+// does not share takes the smallest device that fits; sizes that round to the same GiB are equal.
 func (p *policy) class(req *Request, d *device) int64 {
 	switch {
 	case p.sizes && !req.Share:

@@ -145,7 +145,7 @@ func (q *Quarantine) words() string {
 type Health struct {
 	Uncorrected int  // uncorrectable ECC errors since the driver was loaded; -1 if unknown, as on consumer cards
 	Remap       bool // a memory row will be replaced when the GPU is reset
-	Xid         int  // critical error since the previous reading that is a signature (see xids); 0 for none
+	Xid         int  // number of a critical error since the previous reading, if it is a signature (see xids); else 0
 }
 
 // Quarantine quarantines a device from now on. begun is false if the device is already quarantined,

@@ -124,8 +124,8 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 	}
 }
 
-// measureFree computes, from a full reading, the free memory of the empty device: the free memory
-// plus the memory used by all processes, visible or not.
+// measureFree computes, from a full reading, how much memory would be free if the device were
+// empty: the free memory plus the memory used by all processes, visible or not.
 func (d *device) measureFree() {
 	if taken, known := memoryOf(d.procs); known && d.free >= 0 {
 		d.bare = d.free + taken + d.unexplained(0)
@@ -162,8 +162,8 @@ func (d *device) slots(own int, holds []hold) (most int, whose string) {
 	return most, whose
 }
 
-// filled reports whether memory that was free since the release is in use again. A job that has
-// ended allocates nothing, so this means that another process has started, visible or not.
+// filled reports whether memory that was free at some time since the release is in use again. A job
+// that has ended allocates nothing, so this means that another process has started, visible or not.
 func (d *device) filled() bool {
 	before := d.most
 	d.most = max(before, d.free)
@@ -228,7 +228,7 @@ func (d *device) offer(now time.Duration, before bool) {
 const inContainer = "in this container"
 
 // contain attributes processes with PIDs of another PID namespace to user uid if only that user claims
-// the device, since they must then be in this container.
+// the device, since these processes must then be in this container.
 func (d *device) contain(uid int) {
 	if len(d.holds)+len(d.claims) == 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID != uid }) {
 		return
@@ -299,8 +299,8 @@ func (d *device) taken(attempt string) (sum Bytes, known bool) {
 	return sum, true
 }
 
-// unexplained returns the memory in use beyond that of listed processes and expected jobs; 0 if
-// that is at most slack or unknown.
+// unexplained returns the memory in use beyond what the listed processes use and what is expected
+// of invisible ones; 0 if that is at most slack or unknown.
 func (d *device) unexplained(expected Bytes) Bytes {
 	rest := d.used
 	if d.listed {
@@ -340,7 +340,7 @@ func (d *device) empty() bool {
 	return len(d.procs) == 0 && d.hidden == 0 && (d.listed || d.used >= 0)
 }
 
-// hasStrangers reports whether another user's or an invisible process is on the device.
+// hasStrangers reports whether a process of another user, or an invisible one, is on the device.
 func (d *device) hasStrangers() bool { return d.foreign != nil || d.hidden > 0 }
 
 // returned reports whether the device was returned to this run within the last backFor.

@@ -27,9 +27,9 @@ func (t *gatherTerm) lasts(now time.Duration) bool  { return now < t.until }
 func (t *gatherTerm) pauses(now time.Duration) bool { return t.until <= now && now < t.again() }
 func (t *gatherTerm) again() time.Duration          { return 2*t.until - t.began }
 
-// enough records whether enough devices suit the gathering run now, and reports whether enough do
-// or did so less than moment ago. This bridges the time between a job's end and the next reading,
-// when the job's memory looks like a stranger's.
+// enough records whether enough devices suit the gathering run now, which would states, and reports
+// whether enough do now or did within the duration moment. This bridges the time between a job's
+// end and the next reading, when the job's memory looks like a stranger's.
 func (t *gatherTerm) enough(now, moment time.Duration, would bool) bool {
 	switch {
 	case would:
@@ -46,7 +46,7 @@ func (t *Turns) observe(now time.Duration, claims []Claim) {
 	t.endSkips()
 }
 
-// gather records the gathering claims of other runs that count.
+// gather records which gathering claims of other runs count.
 func (t *Turns) gather(now time.Duration, claims []Claim) {
 	t.terms = slices.DeleteFunc(t.terms, func(o *gatherTerm) bool {
 		return t.tookDevice(o.uid, &o.had) || now >= o.again()
@@ -81,7 +81,7 @@ func (t *Turns) gather(now time.Duration, claims []Claim) {
 	}
 }
 
-// gathers reports whether a wish is gathering and is allowed to.
+// gathers reports whether the run of a wish is gathering and is allowed to.
 func (t *Turns) gathers(now time.Duration, w *Wish) bool {
 	if w == &t.own || !w.Gathers {
 		return w.Gathers
@@ -104,7 +104,7 @@ func (p *Pool) reach(now time.Duration, w *Wish, a *WishRequest) []*device {
 	})
 }
 
-// overfull skips a user whose run has gathered enough devices but does not start.
+// overfull skips a user whose run has gathered enough devices but does not start its job.
 func (t *Turns) overfull(now time.Duration, its *gatherTerm) {
 	k := slices.IndexFunc(t.others, func(w Wish) bool {
 		return w.UID == its.uid && w.Gathers && w.Requests[0].Min <= t.pool.count(func(d *device) bool {
@@ -166,7 +166,7 @@ func gathererWords(q *query, d *device) string {
 	return fmt.Sprintf("kept for %s, who is gathering GPUs for %s", userName(c.User, c.UID), shortenName(c.Job))
 }
 
-// gathers reports whether a wish may get another device although its job cannot start yet. Gathered
+// gathers reports whether a wish may get another device even if its job cannot start yet. Gathered
 // devices are not dealt again, since they are claimed.
 func (r *round) gathers(w *Wish, a *WishRequest, d *device) bool {
 	own := w == &r.t.own

@@ -6,7 +6,7 @@
 // on a device but not allocated yet.
 //
 // The package is pure: it reads no clock, file or driver, and holds no lock. Callers pass times as
-// durations of CLOCK_BOOTTIME.
+// values of CLOCK_BOOTTIME.
 package gpu
 
 import (
@@ -159,7 +159,7 @@ type Observation struct {
 	Err         string        // why there is no reading at all (driver gone, reading hung), or ""
 }
 
-// Without returns the observation without the processes that satisfy of.
+// Without returns the observation without the processes for which of returns true.
 func (o *Observation) Without(of func(*Process) bool) Observation {
 	w := *o
 	w.Readings = slices.Clone(o.Readings)
@@ -207,7 +207,7 @@ type Grant struct {
 }
 
 // Environ returns the variables that make exactly the devices of g visible to a process. It names
-// them by UUID or, if indexed is set and none is a MIG instance, by host index.
+// the devices by UUID or, if indexed is set and none is a MIG instance, by host index.
 func (g Grant) Environ(indexed bool) []string {
 	cuda, nvidia := "-1", "void"
 	if len(g.UUIDs) > 0 {
@@ -225,7 +225,7 @@ func (g Grant) Environ(indexed bool) []string {
 }
 
 // A Request is what one job asks for. The zero Request asks for no GPU. Requests are comparable, so
-// they can be used as keys of a map.
+// they can be used as map keys.
 type Request struct {
 	Min, Max  int           // number of devices, from Min to Max; 0, 0 for a CPU job
 	Memory    Bytes         // must be free on each device, and is reserved from the start

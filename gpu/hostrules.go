@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// HostRules are the host owner's limits on every run at some moment. A run may be stricter, but not
-// laxer.
+// HostRules are the limits that the host's owner sets for every run, as of some moment. A run's own
+// rules may be stricter, but not laxer.
 type HostRules struct {
 	File string    // path of the rules; "" for a host without rules
 	At   time.Time // when they were read, in the host's time zone, which Hours refer to
 
 	Devices        []string      // devices that gpurun may use: indices, ranges, UUIDs; empty for all
 	Reserve        int           // how many of these, by highest index, are reserved for users without gpurun
-	MaxGPUsPerUser int           // over all of a user's runs; -1 for no limit
+	MaxGPUsPerUser int           // across all of a user's runs; -1 for no limit
 	MaxGPUsPerJob  int           // -1 for no limit
 	MaxTimeout     time.Duration // applies to jobs without a timeout, too; 0 for no limit
 	Others         Others
@@ -42,8 +42,8 @@ const (
 	FIFO    Schedule = "fifo"    // first the user who has waited longest
 )
 
-// DeviceHours limit when jobs may start on devices. If several include a device, jobs may start
-// whenever one of them is open.
+// DeviceHours limit when jobs may start on devices. If several DeviceHours include a device, jobs
+// may start on it whenever one of them is open.
 type DeviceHours struct {
 	Devices []string // empty for all
 	Hours   Hours
@@ -90,7 +90,7 @@ func (h *HostRules) TimeLimit() string {
 // UserRules are the host rules for one user.
 type UserRules struct {
 	Priority  int    // negative: before all others, lowest first; then 0; positive: a weight; 1 by default
-	MaxGPUs   int    // over all runs; -1 for no limit
+	MaxGPUs   int    // across all runs; -1 for no limit
 	LimitedBy string // the rule behind MaxGPUs, with its source
 }
 
@@ -127,7 +127,8 @@ func (h *HostRules) User(uid int, now time.Time) UserRules {
 	return u
 }
 
-// before reports whether a user of priority a goes before one of priority b who holds just as much.
+// before reports whether a user with priority a goes before one with priority b who holds just as
+// much.
 func before(a, b int) bool {
 	if a > 0 && b > 0 {
 		return a > b

@@ -14,7 +14,7 @@ type Closeness string
 const (
 	Far    Closeness = "far"    // different NUMA nodes
 	Node   Closeness = "node"   // the same NUMA node
-	Switch Closeness = "switch" // the same PCIe switch, so that traffic does not cross the CPU
+	Switch Closeness = "switch" // the same PCIe switch, so traffic does not cross the CPU
 	NVLink Closeness = "nvlink"
 )
 
@@ -82,7 +82,7 @@ func (p *Pool) Cores(g Grant) string {
 // then the one with the highest sum of ranks, then the first in the order of devices.
 type search struct {
 	devs  []*device // in order of preference
-	must  int       // the first must devices are always in the set
+	must  int       // how many of the first devices are always in the set
 	ranks [][]int   // rank of each pair
 	top   int       // highest of ranks
 	size  int
@@ -98,8 +98,8 @@ type search struct {
 // maxSteps bounds a search. No machine has enough GPUs to reach it.
 const maxSteps = 100_000
 
-// closest returns the closest set of size devices that fits accepts, including the first must
-// devices. It returns nil if no set is known to be closer than another.
+// closest returns the closest set that has the given size, includes the first must devices and is
+// accepted by fits. It returns nil if no set is known to be closer than another.
 func closest(devs []*device, must, size int, fits func(set []*device) bool) []*device {
 	s := search{devs: devs, must: must, size: size, fits: fits, ranks: make([][]int, len(devs))}
 	for i, a := range devs {

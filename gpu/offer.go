@@ -9,7 +9,8 @@ import (
 // This file handles claims of other runs, and offers: claims with which a run leaves a device to
 // another run.
 
-// claimedBy returns the devices with a claim of another run that counts and satisfies by.
+// claimedBy returns the devices with a claim of another run that counts and for which by returns
+// true.
 func (p *Pool) claimedBy(by func(*Claim) bool) []UUID {
 	return uuids(p.filter(func(d *device) bool {
 		return slices.ContainsFunc(d.claims, func(c Claim) bool { return c.counts() && by(&c) })
@@ -36,7 +37,7 @@ func (p *Pool) Offer(id UUID, run string) {
 }
 
 // WasTaken reports whether the run of t has claimed a device that this run offered. This includes a
-// device that it has since offered to another run, or back to this one.
+// device that the run of t has since offered to another run, or back to this one.
 func (p *Pool) WasTaken(id UUID, t Turn) bool {
 	d := p.device(id)
 	return d != nil && (d.offered || d.gatheredBy(t.Run) || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == t.Run }))

@@ -18,7 +18,7 @@ type Rules struct {
 	UID     int           // this user
 	Poll    time.Duration // interval of readings, 0 for a minute; a gap over 1.5 intervals and over 15 s interrupts watching
 	Run     string        // this run's ID
-	AtOnce  bool          // judge utilization by the samples so far, and mention it in Verdict.Note: --no-wait, gpus, plan
+	AtOnce  bool          // judge utilization by the samples so far, and mention this in Verdict.Note: --no-wait, gpus, plan
 
 	Background bool // this run gives way to all others
 
@@ -125,7 +125,7 @@ func (p *Pool) Observe(seen Observation) {
 			p.manage()
 		}
 		if d.observe(seen.At, r, p.gap()); d.at == seen.At {
-			d.told = max(seen.At, p.usage.at) // the driver may take seconds
+			d.told = max(seen.At, p.usage.at) // a reading may arrive seconds after it was taken
 		}
 		d.contain(p.rules.UID)
 		d.count(p.rules.UID)
@@ -241,8 +241,8 @@ func (p *Pool) Yield(ids []UUID) {
 
 // Conflict records the claims of other runs, as read after this run published a claim for g, which
 // the pool holds. It describes the claim that conflicts with g, or the host rule that g breaks
-// together with this user's other runs; "" if there is no conflict. If claims is nil, they were not
-// read, and none conflicts.
+// together with this user's other runs; "" if there is no conflict. If claims is nil, the claims
+// were not read, and there is no conflict.
 func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 	if claims == nil {
 		return ""

@@ -293,7 +293,7 @@ func (r *round) deal() {
 // first returns the first free devices that serve a wish.
 func (r *round) first(w *Wish) []*device {
 	for i, d := range r.p.devs {
-		// Next deals the devices that a job of this run has just released.
+		// Skip devices that a job of this run has just released: Next deals those.
 		if r.dealt[i] == nil && !d.unyielded {
 			if set := r.serves(w, d); set != nil {
 				return set

@@ -25,7 +25,7 @@ var xids = []int{
 	120,       // its system processor has an error
 }
 
-// faultTexts are printed by programs.
+// faultTexts are the signatures in programs' logs.
 var faultTexts = []string{
 	"uncorrectable ECC error encountered",              // cudaErrorECCUncorrectable (214)
 	"GPU has fallen off the bus",                       // the driver, with Xid 79

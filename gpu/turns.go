@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// This file decides whose turn it is on a device. Every run decides this itself, by the same rules
-// and from what all runs publish, so runs agree without a coordinator:
+// The code in this file determines whose turn it is on a device. Every run determines this itself,
+// by the same rules and from what all runs publish, so runs agree without a coordinator:
 //
 //   - A device that a run releases goes to the first wish in line that could start with it. If that
 //     wish is another run's, the old claim becomes an offer to that run.
@@ -55,7 +55,8 @@ type skip struct {
 	had   []UUID // devices that the user has held since before the skip
 }
 
-// A pendingTurn is a free device on which it is another user's turn, or a run whose turn it is.
+// A pendingTurn is a free device on which it is another user's turn, or a run whose turn it is for
+// cores and memory.
 type pendingTurn struct {
 	id    UUID
 	run   string

@@ -76,12 +76,12 @@ type Peak struct {
 // idle. A run whose jobs are all running reads its devices every ten minutes.
 const idleGap = 15 * time.Minute
 
-// halved returns how many of these GPU seconds still count after passed.
+// halved returns how many of these GPU seconds still count after the time passed.
 func halved(seconds float64, passed time.Duration) float64 {
 	return seconds * math.Exp2(-max(0, passed).Seconds()/halfLife.Seconds())
 }
 
-// Later returns a user's use as it counts after passed.
+// Later returns a user's use as it counts after the time passed.
 func (u Use) Later(passed time.Duration) Use { return Use{u.UID, halved(u.Seconds, passed)} }
 
 // AdvanceTo adds the time since the last call to the use of devices, assuming that their holders

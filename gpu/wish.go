@@ -37,11 +37,11 @@ type WishRequest struct {
 	Share         bool   `json:"share,omitempty"`
 	Others        Others `json:"others"`
 	Room          int    `json:"room"`           // how many more devices the run may hold
-	Most          int    `json:"most,omitempty"` // Room as if this user's other runs held no devices; 0 if that is no more
+	Most          int    `json:"most,omitempty"` // Room as if this user's other runs held no devices; 0 if that is no more than Room
 	UUIDs         []UUID `json:"uuids"`          // devices that could ever be suitable
 	HostResources        // needed besides devices; Min is 0 for jobs without devices
 
-	req *Request // the request of this run's jobs
+	req *Request // the request of this run's jobs; nil in other runs' wishes
 }
 
 // WishRequest returns the part of this run's wish for a number of jobs that all need req. It leaves

@@ -192,14 +192,14 @@ type Code string
 // These are the codes of the rules in admit.go, and of a scheduler that reserves a device.
 const (
 	NotManaged  Code = "not_managed" // not among the GPUs that this run may use
-	Reserved    Code = "reserved"    // reserved for others by the batch (reserve) or by the owner of the host
+	Reserved    Code = "reserved"    // reserved for others by the batch (reserve) or the host's owner
 	NotAsked    Code = "not_asked"   // not among the job's gpu_ids
-	OtherModel  Code = "model"       // not of the job's gpu_model
+	OtherModel  Code = "model"       // its name does not match the job's gpu_model
 	MIGInstance Code = "mig"         // a MIG instance, which only serves jobs with one GPU
 	TooSmall    Code = "too_small"   // its total memory is less than the job needs
 	Unread      Code = "unread"      // there is no recent reading of it
 	SilentNow   Code = "silent"      // it does not answer
-	Limit       Code = "limit"       // a limit is reached: slots, max_gpus, a quota or the hours of the host
+	Limit       Code = "limit"       // a limit is reached: slots, max_gpus, a quota or the host's hours
 	Kept        Code = "kept"        // reserved for another job, or for another user whose turn it is
 	MemoryShort Code = "memory"      // too little memory is free
 	Busy        Code = "busy"        // its utilization is above max_util
@@ -209,8 +209,8 @@ const (
 	Held        Code = "held"        // a job of this run holds it
 	Claimed     Code = "claimed"     // a job of another run holds it
 	Own         Code = "own"         // another process of this user is on it
-	OthersThere Code = "others"      // another user's process is on it, and others: avoid
-	Hidden      Code = "hidden"      // memory is in use by no visible process, and others: avoid
+	OthersThere Code = "others"      // another user's process is on it (others: avoid)
+	Hidden      Code = "hidden"      // memory is in use by no visible process (others: avoid)
 	Releasing   Code = "releasing"   // a job has just released it, and its free memory is being read
 	Quarantined Code = "quarantined" // jobs died on it, so it is not used for now
 )

@@ -114,7 +114,7 @@ type Fact struct {
 	Measured     map[string]string `json:"measured,omitempty"`     // for each metric read from the log or a file: hash of the rule that found it
 	LogTo        int64             `json:"log_to_bytes,omitempty"` // offset in the log where the attempt's part ends; also 0 if unknown
 	By           string            `json:"by,omitempty"`           // a user's "done" or "done without outputs"
-	Confirms     time.Time         `json:"confirms,omitzero"`      // end of the earlier success
+	Confirms     time.Time         `json:"confirms,omitzero"`      // end of the success that it confirms
 	From         string            `json:"from,omitempty"`         // the job file from whose ledger this success and its start data were copied
 }
 
@@ -166,7 +166,7 @@ func TakenOver(file string, run, start, end Fact) Fact {
 	if start.Kind == KindStart {
 		f.Params, f.Commands, f.Traits, f.Inputs, f.Needs, f.SeedGroup = start.Params, start.Commands, start.Traits, start.Inputs, start.Needs, start.SeedGroup
 		f.Memory, f.Close, f.Log, f.LogFrom, f.Stderr, f.Snapshot = start.Memory, start.Close, start.Log, start.LogFrom, start.Stderr, start.Snapshot
-		if end.Host == "" { // otherwise a cluster chose them, after the start
+		if end.Host == "" { // otherwise, a cluster chose the GPUs after the start
 			f.GPUs, f.GPUUUIDs = start.GPUs, start.GPUUUIDs
 		}
 	}

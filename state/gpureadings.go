@@ -59,7 +59,7 @@ const (
 const maxDevices = 256
 
 // Add adds readings. It returns the row that they complete, if any, and whether earlier rows, the
-// devices or the step have changed, so that the whole text must be rewritten.
+// devices or the step have changed. If they have, the whole text must be rewritten.
 func (g *GPUReadings) Add(at time.Time, levels []Pressure) (done *GPUReadingRow, anew bool) {
 	if g.Step == 0 {
 		g.Step, anew = firstStep, true

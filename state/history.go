@@ -12,11 +12,11 @@ import (
 	"gpurun/gpu"
 )
 
-// A History is the state that follows from the facts in a batch's ledgers. Only Apply changes it,
-// both when a ledger is loaded and during a run.
+// A History is the state that follows from the facts in a batch's ledgers. Facts are applied in the
+// same way when a ledger is loaded and during a run.
 //
-// It keeps only the last end of each key and nothing else about ended attempts, so a million jobs
-// fit in memory.
+// About ended attempts, it keeps only the last end of each key and the seed groups, so a million
+// jobs fit in memory.
 type History struct {
 	Open map[string]*Attempt // by uni_id: started, not yet ended
 

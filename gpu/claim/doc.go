@@ -47,8 +47,8 @@
 //     replaced it, a reader could miss both.
 //   - Wishes. A run publishes what it waits for in a file next to its claims (wish.go). The file
 //     exists while a job waits for a GPU, or for cores or memory that others hold. It also exists
-//     while jobs without GPUs hold cores or memory, and lists these, because such jobs have no
-//     claims. Each run computes the order of wishes from the same data (gpu/round.go);
+//     while jobs without GPUs hold cores or memory, and lists what they hold, because such jobs have
+//     no claims. Each run computes the order of wishes from the same data (gpu/round.go);
 //     scheduling.md explains it for users.
 //   - Gathering. A gathering claim belongs to no attempt (gpu.Grant.Gathering) and covers one GPU.
 //     It is made through the keeper like any other (Gather, Gathered, Ungather). The wish shows

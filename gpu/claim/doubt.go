@@ -62,7 +62,7 @@ func (r *Reader) anyLate() bool {
 	return false
 }
 
-// judge adds in, the result of reading f, to s, and records whether it leaves doubt.
+// judge adds the result of reading f, which is in, to s, and records whether it leaves doubt.
 func (r *Reader) judge(f folder, s, in *view) {
 	s.warnings = append(s.warnings, in.warnings...)
 	if in.short && !in.ours {

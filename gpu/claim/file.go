@@ -27,7 +27,8 @@ type held struct {
 const maxNamesTried = 20
 
 // create creates and locks a file below the first root that permits it. Other users cannot open the
-// file before it is locked, so they cannot delay it. It also returns the errors of earlier roots.
+// file before it is locked, so they cannot delay the lock. create also returns the errors of earlier
+// roots.
 func create(roots []string, base, suffix string, content any) (k *held, refused []error, err error) {
 	refused, err = inFirst(roots, func(dir *os.File) (err error) {
 		k, err = createIn(dir, base, suffix, content)
@@ -188,7 +189,7 @@ func lockReplacement(path string) (*os.File, error) {
 	return nil, errors.New("locked by another run")
 }
 
-// linked reports whether path still refers to an open file.
+// linked reports whether path still refers to the open file f.
 func linked(f *os.File, path string) bool {
 	var st, at unix.Stat_t
 	return unix.Fstat(int(f.Fd()), &st) == nil && unix.Lstat(path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev

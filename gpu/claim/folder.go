@@ -16,9 +16,10 @@ import (
 	"gpurun/state/host"
 )
 
-// ownFolder opens this user's folder below root, creating it if necessary. If its name is taken, it
-// uses another one with the same prefix. It also creates a private root, but never one that all
-// users share. It removes write permission for others.
+// ownFolder opens this user's folder below root, creating it if necessary. If another user has
+// taken the folder's name, ownFolder uses another name with the same prefix. It also creates a
+// private root, but never one that all users share. It removes other users' write permission for
+// the folder.
 func ownFolder(root string, private bool) (*os.File, error) {
 	f := folder{path: filepath.Join(root, prefix+strconv.Itoa(host.CurrentUID())), uid: host.CurrentUID()}
 	if private {

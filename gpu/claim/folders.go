@@ -65,8 +65,8 @@ func listingOf(d *os.File) (l folderListing, holds bool) {
 }
 
 // folders returns the users' folders below a root. A folder counts only if it belongs to the uid in
-// its name, so no user can flood the list. If listing the root takes too long, it looks up known
-// folders and the folder of every user with a process by name. Users without a process cannot hold
+// its name, so no user can flood the list. If listing the root takes too long, it looks up by name
+// the known folders and the folder of every user with a process. Users without a process cannot hold
 // a claim.
 func (s *view) folders(ctx context.Context, root string) []folder {
 	at := folder{path: root}
@@ -104,9 +104,7 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 		}
 		return err
 	}
-	// If a root has too many names to list in half the time, known folders and those of users with a
-	// process are looked up by name instead.
-	half, cancel := context.WithTimeout(ctx, ReadLimit/2) // the rest of the time is for reading them
+	half, cancel := context.WithTimeout(ctx, ReadLimit/2) // the rest of the time is for reading the folders
 	defer cancel()
 	for err == nil && len(own) < maxFolders && half.Err() == nil {
 		var names []string

@@ -13,8 +13,8 @@ import (
 // notices and withdraws. The next claim waits for the withdrawal and does not withdraw itself. A
 // run that does not withdraw has not seen the claim, and the usual rules apply.
 
-// settleFor is how long to wait for other runs to withdraw, because their processes may be starved
-// or their disks slow. Meanwhile, this holder can publish other claims.
+// settleFor is how long to wait for other runs to withdraw. It is long because their processes may
+// be starved or their disks slow. Meanwhile, this holder can publish other claims.
 const (
 	settleFor   = 2 * time.Second
 	settlePause = 50 * time.Millisecond // maximum pause between two readings

@@ -83,7 +83,7 @@ func readQuarantine(d *os.File, name string, uid int) (q gpu.Quarantine, err err
 	for i, text := range s.Evidence {
 		s.Evidence[i] = text[:min(len(text), maxWhy)]
 	}
-	left := min(s.Ends-host.Boottime(), gpu.LongestQuarantine) // by boot time, as the clock may be set
+	left := min(s.Ends-host.Boottime(), gpu.LongestQuarantine) // by boot time, because the clock may be set
 	s.User, s.Until, s.Ends = login(uid), time.Now().Add(left), host.Boottime()+left
 	s.Times, s.Why = max(0, s.Times), s.Why[:min(len(s.Why), maxWhy)]
 	return s.Quarantine, nil

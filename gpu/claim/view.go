@@ -162,7 +162,7 @@ func listNames(ctx context.Context, d *os.File, most int) (names []string, stran
 }
 
 // unreadable reports whether err means that reading failed, not that the content is invalid. If so,
-// it records the error, which may hide a claim.
+// it records the error, because the file that could not be read may contain a claim.
 func (s *view) unreadable(f folder, path string, err error) bool {
 	fix := ""
 	switch {
@@ -203,7 +203,7 @@ func by(f folder) string {
 	return ""
 }
 
-// mounted reports whether a path is on another file system than the root of claims.
+// mounted reports whether a path is on a different file system from the root of the claims.
 func (f folder) mounted(path string) bool {
 	dev, ok := device(path)
 	return ok && dev != f.dev

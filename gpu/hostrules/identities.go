@@ -23,7 +23,7 @@ type identities struct {
 	silent time.Time         // when a directory service last failed to respond
 }
 
-// forget clears the cache, so that a new version of the file looks up all users again.
+// forget clears the cache, so that all users are looked up again for a new version of the file.
 func (i *identities) forget() {
 	i.groups, i.gids, i.told = map[int][]string{}, map[string]string{}, map[string]bool{}
 }

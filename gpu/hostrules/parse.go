@@ -215,5 +215,5 @@ func positive(text string) (time.Duration, error) {
 	return d, err
 }
 
-// line joins a text into one line.
+// line joins the lines of text into one.
 func line(text string) (string, error) { return strings.Join(strings.Fields(text), " "), nil }

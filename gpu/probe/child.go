@@ -20,20 +20,20 @@ import (
 const childArg = "__probe"
 
 // A child is a process that uses NVML. It shares only three pipes with the parent, runs in its own
-// session so that Ctrl-C does not reach it, and exits when its stdin closes, even if the driver
-// never returns. It sends a hello, then answers questions.
+// session so that Ctrl-C does not reach it, and exits when its stdin closes, even if a call to the
+// driver never returns. It sends a hello, then answers questions.
 type child struct {
 	cmd     *exec.Cmd
 	stdin   *os.File
 	stdout  *os.File
 	lines   *bufio.Reader
-	line    []byte // partial next answer
+	line    []byte // the part of the next answer read so far
 	stderr  tail
 	done    chan struct{} // closed when the process is gone
 	ended   error         // from Wait; valid once done is closed
 	lastID  uint64
 	pending time.Time     // when the oldest unanswered question was sent
-	stuckAt time.Duration // when it was abandoned
+	stuckAt time.Duration // when the child was abandoned
 }
 
 var (
@@ -59,7 +59,7 @@ func startChild(library string, lists bool) (*child, error) {
 	}
 	c.cmd.Args[0] = "gpurun"
 	c.cmd.Dir = "/"
-	// LD_BIND_NOW would resolve all of NVML's functions at start, but this driver may lack some.
+	// LD_BIND_NOW would resolve all of NVML's functions at start, but the driver may lack some of them.
 	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "LD_BIND_NOW=") })
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = in, out, &c.stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -108,7 +108,7 @@ func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answ
 	_ = c.stdin.SetWriteDeadline(c.pending.Add(limit))
 	if _, err := c.stdin.Write(append(line, '\n')); errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, errHung
-	} // ignore other errors: the missing answer explains more
+	} // ignore other errors: reading the answer returns a better one
 	for {
 		a, err := c.next(ctx, limit)
 		if err != nil || a.ID == q.ID {
@@ -140,7 +140,7 @@ func (c *child) next(ctx context.Context, limit time.Duration) (*answer, error) 
 			if !time.Now().Before(by) {
 				return nil, errHung
 			}
-			_ = c.stdout.SetReadDeadline(by) // set by an earlier ctx
+			_ = c.stdout.SetReadDeadline(by) // replaces a deadline set when an earlier ctx ended
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, c.crash(err)
 		}

@@ -139,7 +139,7 @@ func csvLines(text string, n int) (lines [][]string) {
 	return lines
 }
 
-// mebibytes parses a number of MiB. It returns -1 for "[N/A]" and similar texts.
+// mebibytes parses a number of MiB. It returns -1 for "[N/A]" and the like.
 func mebibytes(text string) gpu.Bytes {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 40)
 	if err != nil || n < 0 {

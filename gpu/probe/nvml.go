@@ -15,11 +15,11 @@ import (
 	"gpurun/gpu"
 )
 
-// The files of this package that need cgo are the only users of go-nvml, and run only in the child.
-// Their rules:
+// Only the files of this package that need cgo use go-nvml, and their code runs only in the child.
+// It follows these rules:
 //   - Call nothing before NVML is initialized, and no function before its symbol was found: calling
-//     an unresolved one ends the process (exit 127). This also rules out go-nvml's texts for return
-//     codes.
+//     an unresolved one ends the process (exit 127). So go-nvml's texts for return codes, which need
+//     such a function, are not used.
 //   - Read handles, names and UUIDs once; read a handle again after an error.
 //   - A value that cannot be read is unknown, and affects no other value.
 
@@ -36,8 +36,8 @@ type session struct {
 	has     map[string]bool // symbols looked up so far
 	known   map[gpu.UUID]*device
 	owners  *owners
-	events  nvml.EventSet // critical errors of all GPUs; nil if the driver reports none
-	noLists bool          // process lists are not read, because this driver's overrun memory or are endless
+	events  nvml.EventSet // critical errors of all GPUs; nil if the driver cannot report them
+	noLists bool          // process lists are not read, because this driver's lists overrun memory or are endless
 }
 
 // A device is a session's record of a device.
@@ -47,7 +47,7 @@ type device struct {
 	read   bool        // at least once
 	failed bool        // in the last reading
 	newest uint64      // timestamp of its newest utilization sample, in microseconds
-	xid    int         // critical error with a signature since its last full reading
+	xid    int         // number of a critical error since its last full reading, if it is a signature; else 0
 }
 
 // versions returns all versions of a function's name; go-nvml calls the newest one.

@@ -145,9 +145,9 @@ func (s *session) values(d *device, r *gpu.Reading, full bool) nvml.Return {
 // A memory holds the sizes of a device's memory; -1 if unknown.
 type memory struct{ total, free, used gpu.Bytes }
 
-// memory reads a device's memory. It prefers v2, whose used value excludes memory reserved by the
-// driver; the free value is the same in both. A result other than SUCCESS means that the device
-// does not respond.
+// memory reads a device's memory. It prefers version 2 of NVML's function, whose used value excludes
+// memory reserved by the driver; the free value is the same in both versions. A result other than
+// SUCCESS means that the device does not respond.
 func (s *session) memory(h nvml.Device) (memory, nvml.Return) {
 	m2, ret := query(s, h.GetMemoryInfo_v2, "nvmlDeviceGetMemoryInfo_v2")
 	if ret == nvml.SUCCESS {

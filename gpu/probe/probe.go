@@ -29,10 +29,10 @@ type Prober interface {
 	Read(ctx context.Context, q Query) gpu.Observation
 	// Version returns the source: "NVML 13.3, driver 580.65" or "simulated".
 	Version() string
-	// Complete reports whether Devices lists all GPUs of the host, none of them in MIG mode, so that
+	// Complete reports whether Devices lists all GPUs of the host, none of them in MIG mode. If so,
 	// CUDA uses the same indices.
 	Complete() bool
-	// Private reports whether the devices belong to this run only, so that they need no claims.
+	// Private reports whether the devices belong to this run only. If so, they need no claims.
 	Private() bool
 	// Close releases the driver.
 	Close() error

@@ -34,12 +34,12 @@ type reader struct {
 	mu     sync.Mutex
 	found  hello // from Open; a silent device is replaced once it responds
 	closed bool
-	blind  bool // process lists are not read, because the driver's are endless
+	blind  bool // process lists are not read, because the driver's lists are endless
 
 	child   *child
 	stuck   *child        // abandoned, but possibly still alive
 	failed  string        // why there is no child
-	fails   int           // in a row
+	fails   int           // number of failures in a row
 	nextTry time.Duration // earliest time of the next start
 }
 
@@ -143,7 +143,7 @@ func (r *reader) Complete() bool { return !r.found.Partial }
 // Private returns false, because all processes on the host see these devices.
 func (r *reader) Private() bool { return false }
 
-// Close ends the child. A child that hangs is left running.
+// Close ends the child, unless it hangs in the kernel.
 func (r *reader) Close() error {
 	r.closed = true
 	if r.child != nil {

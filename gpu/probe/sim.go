@@ -19,9 +19,9 @@ import (
 // second, like a driver's buffer.
 const sampleWindow = 16
 
-// A Sim is a set of simulated GPUs. A job placed on a simulated GPU takes the memory that it was
-// granted. The load of other users comes from the simulation file. Unlike other probers, a Sim is
-// safe for concurrent use.
+// A Sim is a set of simulated GPUs. By default, a job placed on a simulated GPU takes the memory that
+// it was granted. The load of other users comes from the simulation file. Unlike other probers, a Sim
+// is safe for concurrent use.
 type Sim struct {
 	mu      sync.Mutex
 	now     func() time.Duration
@@ -213,7 +213,7 @@ func (s *Sim) read(i int, now time.Duration, full bool) gpu.Reading {
 	return r
 }
 
-// processes returns the processes on device i, and the memory in use, including that of no visible
+// processes returns the processes on device i, and the memory in use, including memory of no visible
 // process.
 func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu.Bytes) {
 	for n, l := range s.of[i].Load {

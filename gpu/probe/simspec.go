@@ -24,8 +24,8 @@ type simulation struct {
 	GPUs []simGPU
 	Jobs struct {
 		Memory size   // memory that a job uses on each of its GPUs; 0 for its grant
-		Take   length // time in which a job allocates it, at a steady rate
-		Linger length // how long it stays in use after the job ends
+		Take   length // time in which a job allocates this memory, at a steady rate
+		Linger length // how long this memory stays in use after the job ends
 		Util   int    // percent, while a job runs
 	}
 	Latency struct {
@@ -36,7 +36,7 @@ type simulation struct {
 
 type simGPU struct {
 	Memory      size
-	Count       *int // how many like this; nil for 1
+	Count       *int // number of GPUs like this one; nil for 1
 	Name        string
 	ComputeMode string   `yaml:"compute_mode"`
 	NVLink      string   // connected to all GPUs with the same value
@@ -146,7 +146,7 @@ func loadSim(spec string) (sim simulation, seed string, private bool, err error)
 // unknownField matches yaml.v3's error for a key that a struct lacks.
 var unknownField = regexp.MustCompile(`field (\S+) not found in type [^\n]+`)
 
-// readSim reads a simulation file. All links to a file give the same devices.
+// readSim reads a simulation file. Its devices are the same whichever link leads to the file.
 func readSim(path string) (sim simulation, real string, err error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

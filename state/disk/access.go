@@ -15,7 +15,7 @@ import (
 
 // Users who can read all job files of a batch can read its state. Only users who can write to all
 // of them can open its locks, because anyone who can open a lock can hold it. The mode of the
-// batch's folder protects everything inside.
+// batch's folder protects everything in it.
 
 // An access describes what other users can do with a batch.
 type access struct {
@@ -71,13 +71,13 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 		}
 	}
 	if os.Geteuid() == 0 && st.Uid == 0 && a.uid > 0 {
-		uid = a.uid // after sudo gpurun, the state belongs to the owner of the job files, too
+		uid = a.uid // after sudo gpurun, the state belongs to the owner of the job files
 	}
 	if mode&0o070>>3 != mode&0o007 || uid >= 0 {
 		if unix.Chown(path, uid, a.gid) != nil || a.gid < 0 {
 			mode &= 0o707 | mode<<3
 		} else if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			mode |= os.ModeSetgid // files in it belong to the group, too
+			mode |= os.ModeSetgid // new files in the folder belong to its group
 		}
 	}
 	if mode == os.FileMode(st.Mode&0o777) {
@@ -89,8 +89,8 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 	return nil // or the mode grants no more than it should
 }
 
-// give gives the state that root has created to the owner of the job files, so that the owner can
-// run the files without sudo next time.
+// give makes the owner of the job files the owner of the state that root has created, so that they
+// can run the files without sudo next time.
 func (a access) give(dir string) {
 	if os.Geteuid() != 0 || a.uid <= 0 {
 		return

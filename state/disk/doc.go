@@ -39,11 +39,11 @@
 // this user owns.
 //
 // gpurun mcp acts for a client that may see only some folders. Each of its calls is a separate
-// process, gpurun __confined DIR… -- VERB …. In it, host.Confine restricts every file opened by a
-// name from a job file or a ledger to these folders. It checks the path of the open descriptor, so
-// replacing a link in between has no effect. Some paths in job files, such as outputs, are only
-// checked for existence; outside (runner/batches/confined.go) refuses those that leave the folders.
-// New code that opens a file by such a name must use host.OpenReachable, host.OpenRegular or
+// process, gpurun __confined DIR… -- VERB …. In that process, host.Confine refuses files outside
+// these folders if their names come from a job file or a ledger. It checks the path of the open
+// descriptor, so replacing a link in between has no effect. Some paths in job files, such as outputs,
+// are only checked for existence; outside (runner/batches/confined.go) refuses those that leave the
+// folders. New code that opens a file by such a name must use host.OpenReachable, host.OpenRegular or
 // source.ReadRegular; runner/cli/mcpattack_test.go tries to escape.
 //
 // For each key of a ledger, memory holds only the offsets of its last end and of that attempt's
@@ -54,8 +54,8 @@
 // or belongs to another ledger, it is ignored. A run that added many lines rewrites it at the end.
 //
 // Consecutive facts of one step are one write, and the ledger contains all of them before anything
-// that depends on them happens. An end that cannot be written stays in the attempt's own record,
-// and the run keeps retrying until it is over.
+// that depends on them happens. An end that cannot be written stays in the attempt's own record, and
+// the run keeps retrying the write until the run ends.
 //
 // A start names its job's seed group (Job.SeedGroup: jobs that differ only in seeds). For at most
 // 4,096 groups, the history keeps the time and memory of the last 20 successes
@@ -69,5 +69,6 @@
 // on it.
 //
 // History is looked up by key, a hash of what a job does; names are only labels. jobfile.md lists
-// what the key includes. The recipe is versioned, so that a change to it does not rerun old work.
+// what the key includes. The recipe for the key is versioned, so that changing it does not rerun old
+// work.
 package disk

@@ -14,7 +14,7 @@ import (
 )
 
 // keptMark is an extended attribute that marks logs that gpurun wrote and FreshLog renamed. gpurun may
-// replace them later. A file without the attribute is not gpurun's.
+// replace them later. A LOG.1 without the attribute is not gpurun's.
 const keptMark = "user.gpurun.kept"
 
 // FreshLog makes room for a new log by renaming the old one to LOG.1. It renames only a nonempty

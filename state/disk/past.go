@@ -12,8 +12,8 @@ import (
 )
 
 // A past is a state.Base for the lines of a ledger. For each key, it stores the offsets of the last
-// end and of that attempt's start. Records are read from there on demand, so a million of them fit
-// in memory.
+// end and of that attempt's start. Records are read from there on demand, so a million jobs fit in
+// memory.
 type past struct {
 	f       *os.File
 	ledger  int   // index in the batch

@@ -146,7 +146,7 @@ func (s *State) unlock() error {
 func (s *State) read(i int, o Options) (over []string, err error) {
 	dir := s.files[i].dir
 	r := newReader(filepath.Join(dir, ledgerName))
-	left, err := attemptsLeft(dir) // list them before reading the ledger, which then marks those that ended
+	left, err := attemptsLeft(dir) // list them first: reading the ledger marks those that have ended
 	if err != nil {
 		return nil, err
 	}

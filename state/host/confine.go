@@ -15,8 +15,8 @@ import (
 var confined []string
 
 // Confine restricts this process to some folders, given as absolute paths without links. Files
-// elsewhere that job files and ledgers name are not read, listed or checked for existence. A
-// process that acts for a client that may access only these folders must call it first.
+// elsewhere that job files and ledgers name are not read, listed or checked for existence. A process
+// that acts for a client that may access only these folders must call Confine first.
 func Confine(folders []string) { confined = folders }
 
 // Confined reports whether Confine was called.

@@ -78,7 +78,7 @@ func UserLock(dir string, uid int) int {
 
 // lockID returns the device and inode under which /proc/locks shows the locks of a file. It does not
 // query the file system. Where stat invents a device for each subvolume, as on btrfs, only the list
-// of mounts has the one that the kernel uses.
+// of mounts contains the device that the kernel uses.
 func lockID(path string) (dev, ino uint64) {
 	var x unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_INO|unix.STATX_MNT_ID, &x); err != nil { // old kernels and sandboxes have no statx

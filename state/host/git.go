@@ -9,7 +9,7 @@ import (
 )
 
 // gitDelay is how long Git waits for processes that still have git's output open after git has ended:
-// a wrapper, a hook or a submodule's git may leave one behind.
+// a wrapper, a hook or a submodule's git may leave such a process running.
 const gitDelay = 100 * time.Millisecond
 
 // Git runs git in dir, without taking git's optional locks, and returns what it prints. git's error

@@ -90,7 +90,7 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Cause returns an error without its path, for messages that already name it.
+// Cause returns an error without its path, for messages that already name the path.
 func Cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -70,7 +70,7 @@ func number(b []byte) uint64 {
 	return n
 }
 
-// Started returns when the process started, CLOCK_BOOTTIME.
+// Started returns when the process started, in CLOCK_BOOTTIME.
 func (s *Stat) Started() time.Duration { return time.Duration(s.Start) * time.Second / clockTicks }
 
 // clockTicks is the number of clock ticks per second in /proc, which is the same on all Linux
@@ -134,9 +134,9 @@ func InheritedFDs() (fds []int) {
 	return fds
 }
 
-// CloseInherited closes all descriptors that this process inherited except stdio, such as a lock of
-// flock(1). Otherwise, a process that hangs or that a user's command leaves running might keep them
-// open after gpurun has ended.
+// CloseInherited closes all inherited descriptors other than stdio, for example one that holds a
+// flock(1) lock. Otherwise, a process that hangs or that a user's command leaves running might keep
+// them open after gpurun has ended.
 func CloseInherited() {
 	for _, fd := range InheritedFDs() {
 		if fd > 2 {

@@ -13,8 +13,8 @@ var identifiers = map[string]bool{
 }
 
 // Document returns a version of doc that is safe to show to other users. It applies hide to all text
-// except identifiers, and masks values with secret names. The result shares the parts that contain
-// no secrets with doc.
+// except identifiers, and masks values with secret names. The result and doc share the parts that
+// contain no secrets.
 func Document[T any](doc T, hide func(string) string) T {
 	w := walker{hide, map[reflect.Type][]bool{}}
 	if v, changed := w.walk(reflect.ValueOf(&doc).Elem()); changed {
@@ -32,7 +32,7 @@ var text = reflect.TypeFor[string]()
 
 // walk returns a value without secrets, and whether it differs from the original.
 func (w *walker) walk(v reflect.Value) (out reflect.Value, changed bool) {
-	// first returns the copy of v. It makes one when the first part of v changes.
+	// first returns the copy of v, which it makes when the first part of v changes.
 	first := func(copy func() reflect.Value) reflect.Value {
 		if !changed {
 			out, changed = copy(), true

@@ -26,7 +26,7 @@ var (
 	weak   = []string{"key", "token", "pass"}
 )
 
-// innocent words end like a weak word but are not secret.
+// innocent words end in a weak word but are not secret.
 var innocent = []string{"monkey", "donkey", "turkey", "hockey", "bypass", "compass"}
 
 // Named reports whether the value of a variable, argument or parameter with this name is secret.
@@ -93,8 +93,8 @@ func Secrets(values map[string]string) (secrets []string) {
 
 // Hiding returns a version of Text that also hides these secrets wherever they occur: a command
 // with {api_key} filled in no longer contains the name. For the env of an earlier attempt, the
-// ledger has only the first 8 digits of each value's hash; given those, Hiding hides words with
-// that hash.
+// ledger has only the first 8 digits of each value's hash. For a secret given as such digits, Hiding
+// hides words with that hash.
 func Hiding(secrets []string) func(string) string {
 	if len(secrets) == 0 {
 		return Text

@@ -31,7 +31,7 @@ func Ended(r *state.Record) *Attempt {
 	return a
 }
 
-// EndedJob describes a job in a phase by its last end, with the fields that Failures needs.
+// EndedJob returns a job in phase p whose last end is r, with only the fields that Failures needs.
 func EndedJob(name string, p state.Phase, r *state.Record) *Job {
 	return &Job{Name: name, State: p, Attempts: r.Attempt, Cause: CauseOf(&r.Fact), Attempt: Ended(r)}
 }

@@ -19,8 +19,8 @@ const (
 	maxShared    = 12 // parameters whose combinations are tried
 )
 
-// Failures groups jobs that failed with the same error, largest group first. For each job, of holds
-// the index of its group, or -1 if it is in none.
+// Failures groups jobs that failed with the same error, largest group first. The second result is,
+// for each job, the index of its group, or -1 if it is in none.
 func Failures(jobs []*Job) (groups []Alike, of []int) {
 	of = make([]int, len(jobs))
 	var members [][]int
@@ -165,8 +165,8 @@ func has(j *Job, params map[string]string) bool {
 	return true
 }
 
-// combination returns the smallest set of parameters that some jobs share and no success has. It
-// returns nil if there is none, or no success to compare with.
+// combination returns the smallest set of parameters that the jobs in list share and no success in
+// all has. It returns nil if there is none, or if there is no success to compare with.
 func combination(list, all []*Job, succeeded func(*Job) bool) map[string]string {
 	if len(list) < 2 {
 		return nil

@@ -48,7 +48,7 @@ func TallyOf(counts map[state.Phase]int, alive bool) (t Tally) {
 // String returns "38 of 60 done, 10 failed, 6 running (1 stalled), 5 waiting, 1 did not run".
 func (t Tally) String() string { return t.words("", "waiting") }
 
-// words returns String with causes inserted after the failed jobs, and wait in place of "waiting".
+// words is like String, but inserts causes after "failed" and replaces "waiting" with wait.
 func (t Tally) words(causes, wait string) string {
 	s := fmt.Sprintf("%d of %d done", t.Done, t.Total)
 	if t.Pruned > 0 {

@@ -22,7 +22,7 @@ type Live struct {
 	Stale      *float64 `json:"readings_age_seconds"` // age of the last reading of the GPUs, if it is too old to use
 
 	Failed int              `json:"-"` // jobs that have failed permanently since the run began, including those that ran again
-	Fresh  []FailedJob      `json:"-"` // the most recent of them, newest last; at most 1000
+	Fresh  []FailedJob      `json:"-"` // the most recent of these jobs, newest last; at most 1000
 	GPUs   []state.Pressure `json:"-"` // all devices that the run has read
 }
 

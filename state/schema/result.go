@@ -44,6 +44,6 @@ type FailedJob struct {
 	Log     string
 	Tail    []string // last lines of this attempt's part of the log, verbatim
 	Alike   Alike    // the group of jobs that failed with the same error, which may be only this one
-	Blocked int      // jobs that did not run because it, or a job of its group, failed
+	Blocked int      // number of jobs that did not run because this job, or one of its group, failed
 	Note    string   // another remark about its end, or ""
 }

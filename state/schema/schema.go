@@ -1,9 +1,9 @@
 // Package schema defines the JSON that gpurun prints for programs, gpurun.status/1. A test checks
 // that docs/reference/json.md matches the types and comments in this package.
 //
-// Times are UTC, in RFC 3339. Names end in their unit. Unknown values are null, and known lists are
-// never null. Later versions of gpurun add fields and codes, but change none. Texts are for people
-// and may change.
+// Times are UTC, in RFC 3339. Names of quantities end in the unit. Unknown values are null, and known
+// lists are never null. Later versions of gpurun add fields and codes, but change none. Texts are for
+// people and may change.
 package schema
 
 import (

@@ -112,8 +112,8 @@ type query struct {
 	req     *Request
 	now     time.Duration
 	named   []bool // by position: whether the request's IDs include the device; nil if they include all
-	gathers bool   // the request is to gather devices
-	full    bool   // this run holds as many devices as allowed
+	gathers bool   // the devices are to be gathered, not used immediately
+	full    bool   // this run holds as many devices as it may
 
 	left      int    // how many more devices this user may hold
 	limitedBy string // the host rule behind left
@@ -231,8 +231,8 @@ func ourMemory(q *query, d *device) bool {
 	return (len(d.holds) > 0 || d.returned(q.now)) && (d.free < 0 || d.potential() >= q.memory(d))
 }
 
-// util returns the utilization that applies to the request, in percent: the highest of the last 3
-// s, or of the last minute if strangers are on the device. It is -1 if unknown or irrelevant.
+// util returns the utilization that applies to the request, in percent: the highest in the last 3 s,
+// or in the last minute if strangers are on the device. It is -1 if unknown or irrelevant.
 func (q *query) util(d *device) int {
 	if q.req.MaxUtil >= 100 || d.empty() || d.returned(q.now) || q.req.Share && !q.req.UtilOnOwn && !d.hasStrangers() {
 		return -1

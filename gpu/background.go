@@ -242,7 +242,7 @@ func (t *Turns) Releasable(now time.Duration, attempt string, req Request, idle 
 	r.deal() // deal the free devices first
 	mine, least := c.heldBy(attempt), max(1, req.Min)
 	some := slices.DeleteFunc(slices.Clone(mine), func(d *device) bool { return !r.wanted(d) })
-	some = some[max(0, len(some)-max(0, len(mine)-least)):] // the last ones
+	some = some[max(0, len(some)-max(0, len(mine)-least)):] // the last ones, as many as leave the attempt its minimum
 	if len(some) == 0 || !t.pool.FitsAfterRelease(now, attempt, req) {
 		return nil
 	}

@@ -182,7 +182,7 @@ func uuids(devs []*device) []UUID {
 // A policy scores devices; the device with the lowest score is taken first.
 type policy struct {
 	score func(p *Pool, d *device) int64
-	sizes bool // keeps large devices for jobs that need them; otherwise only the position matters
+	sizes bool // keeps large devices for jobs that need them; if false, the memory of devices is ignored
 	packs bool // keeps empty devices for jobs that do not share
 }
 
@@ -261,7 +261,7 @@ func (p *Pool) held() int { return p.count(func(d *device) bool { return len(d.h
 
 func (p *Pool) count(is func(d *device) bool) int { return len(p.filter(is)) }
 
-// filter returns the devices that satisfy is, in PCI order.
+// filter returns, in PCI order, the devices that satisfy the condition is.
 func (p *Pool) filter(is func(d *device) bool) []*device {
 	return slices.DeleteFunc(slices.Clone(p.devs), func(d *device) bool { return !is(d) })
 }
@@ -279,7 +279,7 @@ func (p *Pool) limit() int {
 	}))
 }
 
-// Short returns a reason if this run may hold more devices, but too few for req; otherwise "".
+// Short explains that this run may hold more devices, but too few for req; "" if that is not so.
 func (p *Pool) Short(req Request) string {
 	most, held := p.limit(), p.held()
 	if !p.limited() || req.Share || most <= held || most-held >= req.Min {

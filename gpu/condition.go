@@ -46,7 +46,7 @@ func (w *activity) watch(id UUID, now time.Duration, samples []Sample, gap time.
 	}
 	w.peaks, w.watched = [2]int{-1, -1}, 0
 	if !any || now-last > gap {
-		return // too old
+		return // the newest sample is too old
 	}
 	w.watched = now - w.since
 	for i, window := range windows {

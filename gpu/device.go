@@ -19,7 +19,7 @@ type device struct {
 	Device
 	position int    // in PCI order
 	managed  bool   // allowed by the run's gpu_ids
-	reserved bool   // reserved for others, by its index
+	reserved bool   // reserved for others because of its index
 	barred   string // the host rule that keeps it from gpurun, or ""
 
 	latest
@@ -75,7 +75,7 @@ type releaseState struct {
 	released  time.Duration // time of the last release
 	awaited   bool          // released and not read since
 	back      bool          // just returned to this run
-	whole     Bytes         // expected free memory once the released memory is back, from the previous list; -1 if unknown
+	whole     Bytes         // free memory expected once the released memory is free, from the previous list; -1 if unknown
 	most      Bytes         // maximum free memory since the last release; -1 if not read
 	unyielded bool          // released by its only holder but still claimed, so no other claim counts
 }
@@ -120,7 +120,7 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 		// after the job's last process is gone.
 		d.back = d.returned(at) && len(d.procs)+len(d.claims) == 0
 	} else if d.back && len(d.procs) == 0 && d.free > d.listFree {
-		d.listFree, d.listUsed = d.free, d.used // memory freed since the list, which was empty
+		d.listFree, d.listUsed = d.free, d.used // the list was empty, so this memory has been freed since
 	}
 }
 
@@ -141,11 +141,12 @@ func (d *device) part(n int) Bytes {
 	return MostOf(d.Total) / Bytes(n)
 }
 
-// MostOf returns the part of a device's memory that the driver leaves for jobs.
+// MostOf estimates how much of a device's memory the driver leaves for jobs.
 func MostOf(total Bytes) Bytes { return total - total/32 }
 
-// slots returns the lowest limit on the number of jobs on the device, from own, from holds and from
-// other runs' claims. If a claim set that limit, whose is the claim's user. 0 means no limit.
+// slots returns the lowest of the limits on the number of jobs on the device: own, and those in
+// holds and in other runs' claims. If a claim set that limit, whose is the claim's user. 0 means no
+// limit.
 func (d *device) slots(own int, holds []hold) (most int, whose string) {
 	least := func(n int, user string) {
 		if n > 0 && (most == 0 || n < most) {

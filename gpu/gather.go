@@ -18,7 +18,7 @@ type gatherTerm struct {
 	uid   int
 	began time.Duration
 	until time.Duration // gathering stops then; it may resume after a pause of the same length
-	full  time.Duration // since when it has been able to start; 0 if it cannot
+	full  time.Duration // since when the run has been able to start its job; 0 if it cannot
 	short time.Duration // since when too few devices have been suitable; 0 if enough are
 	had   []UUID        // devices that the user has held since before the term
 }
@@ -27,9 +27,9 @@ func (t *gatherTerm) lasts(now time.Duration) bool  { return now < t.until }
 func (t *gatherTerm) pauses(now time.Duration) bool { return t.until <= now && now < t.again() }
 func (t *gatherTerm) again() time.Duration          { return 2*t.until - t.began }
 
-// enough records whether enough devices suit the gathering run now, which would states, and reports
-// whether enough do now or did within the duration moment. This bridges the time between a job's
-// end and the next reading, when the job's memory looks like a stranger's.
+// enough records whether enough devices suit the gathering run now, as given by would. It reports
+// whether enough do, or did within the duration moment. This bridges the time between a job's end
+// and the next reading, when the job's memory looks like a stranger's.
 func (t *gatherTerm) enough(now, moment time.Duration, would bool) bool {
 	switch {
 	case would:

@@ -48,7 +48,7 @@ type Device struct {
 
 	NUMA  string             `json:",omitempty"` // number of its NUMA node; "" if unknown
 	Cores string             `json:",omitempty"` // cores of that node, "0-15,32-47"; "" if unknown
-	Links map[UUID]Closeness `json:",omitempty"` // connections to other devices; the rest follow from NUMA
+	Links map[UUID]Closeness `json:",omitempty"` // connections to other devices; those not listed follow from NUMA
 }
 
 // ComputeMode is the driver's limit on how many processes may use a device.
@@ -60,7 +60,7 @@ const (
 	ComputeProhibited                    // none
 )
 
-// A Process has a compute context on a device.
+// A Process is a process with a compute context on a device.
 type Process struct {
 	PID      int           // PID on the host
 	UID      int           // -1 if unknown, which counts as another user
@@ -136,7 +136,7 @@ type Claim struct {
 	To      string // ID of the run that may use the device now that the attempt has ended; "" before that
 
 	Background bool // its run gives way to all others
-	Gathering  bool // the device is reserved, without a job, until its run has all that a job needs
+	Gathering  bool // the device is reserved, without a job, until its run has all devices that a job needs
 
 	HostResources
 }
@@ -173,7 +173,7 @@ func (o *Observation) Without(of func(*Process) bool) Observation {
 			return gone
 		})
 		if r.Listed && len(r.Processes) == 0 {
-			r.Samples = nil // caused by these processes, or by others that have ended
+			r.Samples = nil // the load was caused by these processes, or by others that have ended
 		}
 	}
 	return w
@@ -199,7 +199,7 @@ type Grant struct {
 	Slots   int       `json:",omitempty"` // with Share: maximum number of jobs on each device; 0 for no limit
 	Close   Closeness `json:",omitempty"` // for several devices
 
-	Since      time.Time // time of the grant; zero for now
+	Since      time.Time // time of the grant; zero means now
 	Background bool      `json:",omitempty"` // its run gives way to all others
 	Gathering  bool      `json:",omitempty"` // it is reserved for an attempt that has not started; see Claim
 
@@ -235,7 +235,7 @@ type Request struct {
 	IDs       Names         // only these indices, UUIDs or unique UUID prefixes; empty for all
 	Share     bool          // may share a device with other jobs
 	Slots     int           // maximum number of jobs on each device, including this one; 0 for no limit
-	Part      bool          // instead of Memory: 1/Slots of the free memory of the empty device
+	Part      bool          // the job needs 1/Slots of the empty device's free memory, instead of Memory
 	Lasts     time.Duration // maximum duration; 0 if unknown
 	Avoid     Names         // UUIDs of devices on which the job failed before
 }
@@ -254,8 +254,8 @@ func (n Names) List() []string {
 	return strings.Split(string(n), "\x00")
 }
 
-// AtLeast reports whether r asks for at least as much as other in every respect, so that r finds no
-// devices if other found none. It is conservative: other must ask for at most one device and
+// AtLeast reports whether r asks for at least as much as other in every respect. If so, r finds no
+// devices if other found none. AtLeast is conservative: other must ask for at most one device and
 // restrict neither models nor devices, and fields that have no order must be equal.
 func (r Request) AtLeast(other Request) bool {
 	least := other

@@ -120,8 +120,8 @@ func closest(devs []*device, must, size int, fits func(set []*device) bool) []*d
 	return s.best
 }
 
-// grow tries all ways to complete the chosen devices with devices at index from or later. The ranks
-// of the chosen devices add up to sum.
+// grow tries all ways to complete the set of chosen devices with devices at index from or later. The
+// ranks of the chosen devices add up to sum.
 func (s *search) grow(from, sum int) {
 	n := len(s.chosen)
 	if n == s.size {

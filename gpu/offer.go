@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// This file handles claims of other runs, and offers: claims with which a run leaves a device to
-// another run.
+// The code in this file handles claims of other runs, and offers. An offer is a claim with which a
+// run leaves a device to another run.
 
 // claimedBy returns the devices with a claim of another run that counts and for which by returns
 // true.
@@ -49,9 +49,9 @@ func (p *Pool) ClaimedByOther(id UUID) bool {
 	return d != nil && len(d.claims) > 0
 }
 
-// RaceBackoff returns how long to avoid devices after losing a race for them for the losses-th time
-// in a row. The pause depends on the name of the claim, so that colliding runs pause for different
-// times, at first 5 to 50 ms.
+// RaceBackoff returns how long to avoid devices after losing the losses-th race for them in a row.
+// The pause depends on the name of the claim, so that colliding runs pause for different times, at
+// first 5 to 50 ms.
 func RaceBackoff(name string, losses int, most time.Duration) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
@@ -64,6 +64,6 @@ func (c *Claim) taken(claims []Claim) bool {
 	return c.To != "" && slices.ContainsFunc(claims, func(o Claim) bool { return o.UUID == c.UUID && o.Run == c.To && o.Since.After(c.Since) })
 }
 
-// counts reports whether a claim counts as held by its user. Offers and background claims do not.
-// (Gathering claims are kept separately.)
+// counts reports whether the device of a claim counts as held by the claim's user. Devices of offers
+// and background claims do not. (Gathering claims are kept separately.)
 func (c *Claim) counts() bool { return c.To == "" && !c.Background }

@@ -18,7 +18,7 @@ type Rules struct {
 	UID     int           // this user
 	Poll    time.Duration // interval of readings, 0 for a minute; a gap over 1.5 intervals and over 15 s interrupts watching
 	Run     string        // this run's ID
-	AtOnce  bool          // judge utilization by the samples so far, and mention this in Verdict.Note: --no-wait, gpus, plan
+	AtOnce  bool          // judge utilization by the samples so far, and mention this in Verdict.Note (for --no-wait, gpus and plan)
 
 	Background bool // this run gives way to all others
 
@@ -240,9 +240,9 @@ func (p *Pool) Yield(ids []UUID) {
 }
 
 // Conflict records the claims of other runs, as read after this run published a claim for g, which
-// the pool holds. It describes the claim that conflicts with g, or the host rule that g breaks
-// together with this user's other runs; "" if there is no conflict. If claims is nil, the claims
-// were not read, and there is no conflict.
+// the pool holds. It returns a description of the claim that conflicts with g, or of the host rule
+// that g breaks together with this user's other runs; "" if there is no conflict. If claims is nil,
+// the claims were not read, and there is no conflict.
 func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 	if claims == nil {
 		return ""

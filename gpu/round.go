@@ -27,8 +27,8 @@ type load struct {
 	given float64   // dealt in this round, or dealt earlier and not taken yet
 }
 
-// newRound starts a round. with are devices that attempts of this run have released and that are
-// not dealt yet.
+// newRound starts a round. The devices in with were released by attempts of this run and are not
+// dealt yet.
 func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	r := &round{
 		t: t, p: t.pool, now: now, with: with,

@@ -21,8 +21,8 @@ var xids = []int{
 	79,        // fallen off the bus
 	Contained, // contained memory error
 	95,        // uncontained memory error
-	119,       // its system processor does not respond
-	120,       // its system processor has an error
+	119,       // the GPU's system processor does not respond
+	120,       // the GPU's system processor has an error
 }
 
 // faultTexts are the signatures in programs' logs.

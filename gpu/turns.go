@@ -24,7 +24,7 @@ const (
 type Turn struct {
 	Run string
 	UID int
-	Own bool   // it is this run
+	Own bool   // Run is this run
 	Why string // "offered to bob, who holds 1 GPU and has been waiting since 14:02; you hold 5"; "" if Own
 }
 
@@ -62,7 +62,7 @@ type pendingTurn struct {
 	run   string
 	uid   int
 	since time.Duration
-	last  time.Duration // when this was last the case
+	last  time.Duration // when it was last that user's or run's turn
 }
 
 // SetWish sets this run's wish, which has no requests if no job waits.
@@ -78,7 +78,7 @@ func (t *Turns) SetWish(w Wish) {
 // HasRivals reports whether any other run waits for devices.
 func (t *Turns) HasRivals() bool { return len(t.others) > 0 }
 
-// Waiting returns up to most other runs that wait for devices: "bob since 14:02".
+// Waiting describes other runs that wait for devices: "bob since 14:02". most limits their number.
 func (t *Turns) Waiting(most int) (names []string) {
 	for i := range t.others {
 		if w := &t.others[i]; len(names) < most {
@@ -88,9 +88,9 @@ func (t *Turns) Waiting(most int) (names []string) {
 	return names
 }
 
-// Next returns whose turn it is on a device that an attempt of this run has just released. with are
-// other devices that are not dealt yet. It returns false if no run wants the device, or if this run
-// must leave it to a foreground wish.
+// Next returns whose turn it is on a device that an attempt of this run has just released. The
+// devices in with are not dealt yet either. Next returns false if no run wants the device, or if
+// this run must leave it to a foreground wish.
 func (t *Turns) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 	d := t.pool.device(id)
 	if d == nil {
@@ -192,8 +192,8 @@ func (t *Turns) isSkipped(now time.Duration, uid int) bool {
 	return slices.ContainsFunc(t.skipped, func(o *skip) bool { return o.uid == uid && now < o.until })
 }
 
-// endSkips stops skipping users who have taken a device since. Hand-overs between their own jobs do
-// not count, because one run could then excuse another that never takes an offer.
+// endSkips stops skipping users who have taken a device since they were skipped. Hand-overs between
+// their own jobs do not count, because one run could then excuse another that never takes an offer.
 func (t *Turns) endSkips() {
 	t.skipped = slices.DeleteFunc(t.skipped, func(o *skip) bool { return t.tookDevice(o.uid, &o.had) })
 	t.missed = slices.DeleteFunc(t.missed, func(run string) bool {
@@ -201,8 +201,8 @@ func (t *Turns) endSkips() {
 	})
 }
 
-// tookDevice reports whether a user holds a device outside had, the devices held ever since the
-// skip began. It removes from had the devices that the user has released.
+// tookDevice reports whether a user holds a device outside had, the devices held ever since a skip
+// or a gatherTerm began. It removes from had the devices that the user has released.
 func (t *Turns) tookDevice(uid int, had *[]UUID) bool {
 	now := t.pool.claimedBy(func(c *Claim) bool { return c.UID == uid })
 	gained := slices.ContainsFunc(now, func(id UUID) bool { return !slices.Contains(*had, id) })
@@ -244,7 +244,7 @@ func (t *Turns) Wants(now time.Duration, turn Turn) int {
 // Renewed reports whether the run of a turn has stopped waiting and holds nothing, while another
 // run of its user waits. That other run's wish does not count as accepting the offer.
 func (t *Turns) Renewed(turn Turn) bool {
-	waits := func(run bool) bool { // the run itself, or another one of its user
+	waits := func(run bool) bool { // whether the run itself waits, or another run of its user
 		return slices.ContainsFunc(t.others, func(w Wish) bool { return w.UID == turn.UID && (w.Run == turn.Run) == run })
 	}
 	holds := t.pool.claimedBy(func(c *Claim) bool { return c.Run == turn.Run && c.UID == turn.UID })

@@ -19,7 +19,7 @@ type Wish struct {
 	Requests      []WishRequest `json:"requests"`             // in the order of the run's jobs
 	HostResources               // held by the run's attempts without devices, even while it waits for nothing
 
-	All  HostResources `json:"-"` // resources of all attempts, only for this run
+	All  HostResources `json:"-"` // resources of all of this run's attempts; zero in other runs' wishes
 	seen time.Duration // when this run first saw it
 }
 
@@ -32,7 +32,7 @@ func (w Wish) presses() bool {
 type WishRequest struct {
 	Jobs          int    `json:"jobs"`
 	Min           int    `json:"gpus"`         // minimum devices of each job
-	Memory        Bytes  `json:"memory_bytes"` // on each
+	Memory        Bytes  `json:"memory_bytes"` // on each device
 	MaxUtil       int    `json:"max_util"`
 	Share         bool   `json:"share,omitempty"`
 	Others        Others `json:"others"`

@@ -162,7 +162,7 @@ func (p *Pool) never(req Request) (why, hint string) {
 	case bound < req.Min:
 		why = fmt.Sprintf("needs %d GPUs, but reserve, min_gpus and max_gpus leave %d", req.Min, bound)
 	default:
-		why, _ = p.Possible(req) // all rules together
+		why, _ = p.Possible(req) // no single rule explains it
 	}
 	return why, ""
 }
@@ -189,7 +189,7 @@ func names(devs []Device) string {
 // A Code is the reason a device is refused. Programs rely on the values: never change them.
 type Code string
 
-// These are the codes of the rules in admit.go, and of a scheduler that reserves a device.
+// These are the codes of the rules in admit.go. A scheduler that reserves a device uses Kept, too.
 const (
 	NotManaged  Code = "not_managed" // not among the GPUs that this run may use
 	Reserved    Code = "reserved"    // reserved for others by the batch (reserve) or the host's owner

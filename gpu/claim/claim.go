@@ -24,16 +24,16 @@ const (
 	// RootVariable is the environment variable that overrides the root.
 	RootVariable = "GPURUN_CLAIMS_DIR"
 
-	// AttemptVariable is the environment variable that names a job's own attempt.
+	// AttemptVariable is the environment variable with the uni_id of the attempt that a job runs in.
 	AttemptVariable = "GPURUN_UNI_ID"
 
 	prefix = "gpurun-"
 )
 
-// These limit other users' files. Normal use reaches none of these limits.
+// These limits apply to other users' files. Normal use reaches none of them.
 const (
 	maxSize    = 64 << 10 // bytes of a claim
-	maxNames   = 4096     // in one user's folders
+	maxNames   = 4096     // names in one user's folders
 	maxHalf    = 64       // files in one folder that are still being written
 	maxOwned   = 8        // folders of one user; one is enough unless another user takes its name
 	maxFolders = 4096
@@ -46,10 +46,10 @@ const (
 // Root returns the parent of all users' folders.
 func Root() string { return cmp.Or(os.Getenv(RootVariable), "/var/tmp") }
 
-// Roots returns the folders where this user's claims can be, in order of preference: Root; folders
-// in the runtime folder and in the home, which all runs of this user find, so that at least these
-// runs see each other; and a folder in the run's own folder, state, if it is not "". It leaves out
-// a runtime folder or home that this user does not own.
+// Roots returns the folders where this user's claims can be, in order of preference: Root, folders
+// in the runtime folder and in the home, and a folder in the run's own folder, state, if that is not
+// "". All runs of this user find the folders in the runtime folder and in the home, so that at least
+// these runs see each other. Roots leaves out a runtime folder or home that this user does not own.
 func Roots(state string) []string {
 	roots := []string{Root()}
 	add := func(dir string, sub ...string) {

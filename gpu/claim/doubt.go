@@ -21,7 +21,7 @@ import (
 //     alive. So a cheater gains no more than by claiming openly.
 //   - Files that no process holds a lock on never cause doubt.
 
-// doubtInterval is how long a folder that has caused doubt cannot cause it again.
+// doubtInterval is how long a folder that has caused doubt cannot cause doubt again.
 const doubtInterval = time.Hour
 
 // A doubt is a Reader's record of a folder.
@@ -62,7 +62,7 @@ func (r *Reader) anyLate() bool {
 	return false
 }
 
-// judge adds the result of reading f, which is in, to s, and records whether it leaves doubt.
+// judge merges the result of reading f (in) into s, and records whether that result leaves doubt.
 func (r *Reader) judge(f folder, s, in *view) {
 	s.warnings = append(s.warnings, in.warnings...)
 	if in.short && !in.ours {

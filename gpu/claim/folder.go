@@ -27,7 +27,7 @@ func ownFolder(root string, private bool) (*os.File, error) {
 	}
 	made := unix.Mkdir(f.path, 0o755)
 	d, err := openFolder(f)
-	if err != nil && (!errors.As(err, new(unix.Errno)) || plain(err) != err.Error() || err == unix.EACCES) { // not for lack of descriptors
+	if err != nil && (!errors.As(err, new(unix.Errno)) || plain(err) != err.Error() || err == unix.EACCES) { // not because descriptors have run out
 		d, err = otherFolder(root, err)
 	} else if errors.Is(err, unix.ENOENT) {
 		err = made
@@ -98,8 +98,8 @@ func mine(roots ...string) (list []folder) {
 }
 
 // sweep removes this user's claims without a holder, and quarantines from an earlier boot. It locks
-// each claim first, so that a process that is just creating it notices and creates it again
-// (lockNew).
+// each claim first, so that a process that is just creating the claim notices the removal and creates
+// the claim again (lockNew).
 func sweep(f folder) {
 	d, err := openFolder(f)
 	if err != nil {

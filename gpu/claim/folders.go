@@ -125,7 +125,7 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 		}
 		for _, uid := range append(host.Users(), host.CurrentUID()) {
 			err := add(prefix + strconv.Itoa(uid))
-			if len(own[uid]) == 0 && err != unix.ENOENT && host.UserLock(root, uid) != 0 { // in a folder of unknown name
+			if len(own[uid]) == 0 && err != unix.ENOENT && host.UserLock(root, uid) != 0 { // the lock is in a folder whose name is unknown
 				s.found = append(s.found, unread(uid))
 			}
 		}

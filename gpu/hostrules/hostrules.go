@@ -1,5 +1,5 @@
-// Package hostrules reads the rules that the owner of the host sets for all runs, from the file
-// /etc/gpurun/host.yaml into gpu.HostRules.
+// Package hostrules reads the file /etc/gpurun/host.yaml, in which the owner of the host sets rules
+// for all runs, into gpu.HostRules.
 //
 // The file counts only if it and its folder belong to root and no one else can write to them. No
 // content of the file can stop a run: invalid values are reported and ignored, so that an older
@@ -22,7 +22,7 @@ import (
 // applies only if the host has no file.
 const Variable = "GPURUN_HOST_RULES"
 
-// A Place is the path of a host's rules.
+// A Place is where the rules of a host are, and who owns them.
 type Place struct {
 	Path  string
 	Owner int // the only user who can write to the file and its folder
@@ -31,7 +31,7 @@ type Place struct {
 // Etc is the path of this host's rules.
 var Etc = Place{Path: "/etc/gpurun/host.yaml"}
 
-// A Reader reads the rules whenever they have changed. It is not safe for concurrent use.
+// A Reader reads the rules, and caches them until they change. It is not safe for concurrent use.
 type Reader struct {
 	place Place
 	zone  *time.Location

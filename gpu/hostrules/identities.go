@@ -51,7 +51,8 @@ func (i *identities) fill(h gpu.HostRules, users []int) (entries []gpu.UserEntry
 	return entries, warnings
 }
 
-// means reports whether an entry applies to a user. It also accepts numbers as names.
+// means reports whether an entry applies to a user. The entry's key may be a number instead of a
+// name.
 func (i *identities) means(key string, uid int, warn func(format string, args ...any)) bool {
 	group, ok := strings.CutPrefix(key, "@")
 	if !ok {

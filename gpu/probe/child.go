@@ -76,7 +76,8 @@ func startChild(library string, lists bool) (*child, error) {
 	return c, nil
 }
 
-// childArgs makes the library's path absolute, because the child runs in /.
+// childArgs returns the child's arguments. It makes the library's path absolute, because the child
+// runs in /.
 func childArgs(library string, lists bool) []string {
 	args := []string{childArg}
 	if !lists {

@@ -20,8 +20,7 @@ const childMemory = 1 << 30
 // ChildMain runs the child process; args are the arguments after __probe. It answers questions from
 // stdin until EOF and returns the exit status.
 //
-// A separate goroutine calls the driver and may hang forever. EOF on stdin ends
-// the process anyway.
+// A separate goroutine calls the driver and may hang forever. EOF on stdin ends the process anyway.
 func ChildMain(args []string) int {
 	flags := flag.NewFlagSet("gpurun "+childArg, flag.ContinueOnError)
 	library := flags.String("library", "", "path of the NVML library")
@@ -29,7 +28,7 @@ func ChildMain(args []string) int {
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	host.CloseInherited() // a child that hangs in the driver would keep them open
+	host.CloseInherited() // a child that hangs in the driver would keep these descriptors open
 	limit := unix.Rlimit{Cur: childMemory, Max: childMemory}
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
 		fmt.Fprintln(os.Stderr, "memory limit:", err)

@@ -19,7 +19,7 @@ import (
 // Options control how to read through NVML.
 type Options struct {
 	Library string               // path of the NVML library; "" for the loader's libnvidia-ml.so.1
-	Log     zerolog.Logger       // for developers; Read returns everything relevant
+	Log     zerolog.Logger       // for developers; Read returns everything that users need
 	Now     func() time.Duration // nil for host.Boottime
 
 	Deadline     time.Duration // for each reading; 0 for 10 s
@@ -46,9 +46,9 @@ type reader struct {
 // maxPause is the longest pause between two starts.
 const maxPause = 60 * time.Second
 
-// Open starts reading through NVML in a child process. The child runs this program with the
-// argument __probe, for which main must call ChildMain. An error of type *Missing means that there
-// is no NVML or no GPU.
+// Open starts reading through NVML in a child process. The child runs this program with the argument
+// __probe, which main must handle by calling ChildMain. An error of type *Missing means that there is
+// no NVML or no GPU.
 func Open(ctx context.Context, o Options) (Prober, error) {
 	if o.Now == nil {
 		o.Now = host.Boottime

@@ -49,8 +49,8 @@ func (p *placement) on(id gpu.UUID) bool { return slices.Contains(p.grant.UUIDs,
 
 var _ Prober = (*Sim)(nil)
 
-// OpenSim creates the GPUs in spec: inline, such as "4x24GiB" or "2x24GiB,1x80GiB:A100", or a YAML
-// file. The simulation starts now.
+// OpenSim creates the GPUs in spec, which describes them inline ("4x24GiB", "2x24GiB,1x80GiB:A100")
+// or is the path of a YAML file. The simulation starts now.
 func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 	sim, seed, private, err := loadSim(spec)
 	if err != nil {

@@ -29,7 +29,7 @@ type simulation struct {
 		Util   int    // percent, while a job runs
 	}
 	Latency struct {
-		Processes length // per device whose processes are listed
+		Processes length // how long a reading takes for each device whose processes are listed
 	}
 	Outages []simFault // when nothing can be read
 }

@@ -37,9 +37,9 @@ func (f *Fact) Failure() Failure {
 	return Failure{f.State, f.ErrorType, code, signal, f.Reason, f.Line, f.CauseCode(), f.NoRetry}
 }
 
-// Kind returns the same string for failures with the same error: same state, error type, exit code
-// or signal, and the same text once numbers, paths and addresses are removed. NoRetry is included,
-// so all failures of a kind have the same reason for not being retried.
+// Kind returns the same string for failures with the same error: the same state, error type, exit
+// code or signal, and the same text once numbers, paths and addresses are removed. NoRetry is
+// included, so all failures of a kind have the same reason for not being retried.
 func (f Failure) Kind() string {
 	code := ""
 	if f.ExitCode != nil {

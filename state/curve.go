@@ -17,7 +17,7 @@ type Curve []Point
 // mostPoints is the maximum number of points of a curve in a ledger line.
 const mostPoints = 1000
 
-// Add returns the curve with more points. If a job returns to an earlier step, as after a restart
+// Add returns the curve with points added. If a job returns to an earlier step, as after a restart
 // from a checkpoint, its new points replace all points from that step on.
 func (c Curve) Add(points ...Point) Curve {
 	c = slices.Clone(c)

@@ -139,7 +139,7 @@ func (h *History) SetRun(ledger int, run, over Fact) { h.runs[ledger], h.overs[l
 func (h *History) LastRun(ledger int) Fact { return h.runs[ledger] }
 
 // LastOver returns the fact that ended the last run. Its Kind is empty if that run was killed, is
-// alive, or belonged to an older gpurun.
+// alive, or was a run of an older gpurun.
 func (h *History) LastOver(ledger int) Fact { return h.overs[ledger] }
 
 // Seq returns the sequence number of the last fact applied.

@@ -34,8 +34,8 @@
 //     keeper closes. If the runner is stopped, they end after 30 s. Within 2 s, the claim itself
 //     shows that its attempt has ended (gpurun gpus: "for the job after train-3").
 //   - Offers. If it is another run's turn, the core sends Offer, and the keeper writes that run's
-//     ID to the claim's field to. For all other runs, the file remains a claim. The named run treats the
-//     device like one that its own job has just released, and claims it while the offer is still
+//     ID to the claim (field to). For all other runs, the file remains a claim. The named run treats
+//     the device like one that its own job has just released, and claims it while the offer is still
 //     valid. An offer ends when the named run has claimed the device (even if the offering run is
 //     stopped), when the named run wants no more devices, or after the host's courtesy period. Only
 //     in the last case is the named run's user skipped, and only if no rival's claim was in the

@@ -86,7 +86,7 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 	if err := os.Chmod(path, mode); err != nil && os.FileMode(st.Mode)&^mode&(bits<<3|bits) != 0 {
 		return err
 	}
-	return nil // or the mode grants no more than it should
+	return nil // if Chmod failed, the mode still grants no more than it should
 }
 
 // give makes the owner of the job files the owner of the state that root has created, so that they

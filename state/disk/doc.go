@@ -30,8 +30,8 @@
 //
 // gpurun opens its own files with host.OpenOwn: never through a link, and only regular files.
 // .gpurun, the batch folder, logs and attempts must belong to this user or to root; for root, they
-// may also belong to the job file's owner, whose commands it runs anyway. Nobody else may have
-// write access. A group with its owner's name or number counts as the owner, so umask 002 with
+// may also belong to the job file's owner, whose commands root runs anyway. Nobody else may have
+// write access. A group with the owner's name or number counts as the owner, so umask 002 with
 // private groups works. A run sets the modes of the batch folder and its locks
 // (state/disk/access.go, reliability.md). On a file system without owners or modes, a folder may
 // look writable by everyone when it is not: creating a file in it shows whether it is
@@ -50,11 +50,11 @@
 // start, and a record is read from there on demand (state/disk/past.go). ledger.index stores these
 // offsets and the time of each valid success. With it, a batch of 100,000 jobs with nothing to do
 // does not decode 300,000 lines: a job needs no line if its outputs exist and are no newer than its
-// success. The index contains a checksum of itself and one of the lines it covers. If it is broken
+// success. The index contains checksums of itself and of the lines it covers. If it is broken
 // or belongs to another ledger, it is ignored. A run that added many lines rewrites it at the end.
 //
-// Consecutive facts of one step are one write, and the ledger contains all of them before anything
-// that depends on them happens. An end that cannot be written stays in the attempt's own record, and
+// Consecutive facts of one step are appended in one write, and the ledger contains all of them before
+// anything that depends on them happens. An end that cannot be written stays in the attempt's own record, and
 // the run keeps retrying the write until the run ends.
 //
 // A start names its job's seed group (Job.SeedGroup: jobs that differ only in seeds). For at most

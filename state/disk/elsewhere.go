@@ -42,10 +42,10 @@ func sameMachine(run state.Fact) bool {
 }
 
 // elsewhere checks the open attempts of one ledger against the host of its last run. It returns
-// ends for attempts that were cut off with the cluster job around their run, and for those that
-// Options.Abandon gives up. These ends must be written to the ledger, because the next run will see
-// this host as the last one. If this machine has rebooted since, the engine determines how the
-// attempts ended.
+// ends for attempts that were cut off when the cluster job that contained their run ended, and for
+// those that Options.Abandon gives up. These ends must be written to the ledger, because the next
+// run will see this host as the last one. If this machine has rebooted since, the engine determines
+// how the attempts ended.
 func (s *State) elsewhere(file int, run state.Fact, o Options) ([]state.Fact, error) {
 	here := OnThisHost(run)
 	var given []state.Fact

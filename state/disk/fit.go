@@ -19,7 +19,7 @@ type Place struct {
 	Dir   string        // the folder, or its closest parent that exists
 	Free  gpu.Bytes     // -1 if unknown
 	Files int64         // number of files that can still be created; -1 if unknown
-	Ahead time.Duration // how far its clock is ahead of this host's, since a file server has its own
+	Ahead time.Duration // how far the clock of its file system is ahead of this host's: a file server has its own clock
 }
 
 // CheckPlace returns an error if the state of job files in dir cannot be kept in stateDir, or in

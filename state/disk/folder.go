@@ -15,7 +15,7 @@ import (
 	"gpurun/state/host"
 )
 
-// These are names within a batch's folder.
+// These are the names of .gpurun and of what is in a batch's folder.
 const (
 	hidden       = ".gpurun"
 	ledgerName   = "ledger.jsonl"
@@ -97,8 +97,8 @@ func in(dir string, err error) error {
 	return &FolderError{dir, host.Cause(err)}
 }
 
-// makeFolder creates a batch folder and its fixed subfolders, and syncs the new
-// directory entries to disk.
+// makeFolder creates a batch folder and its fixed subfolders, and syncs the new directory entries to
+// disk.
 func makeFolder(dir string) error {
 	var made []string
 	for d := dir; ; d = filepath.Dir(d) {

@@ -26,7 +26,7 @@ const indexName = "ledger.index"
 const (
 	indexFrom  = 4 << 20 // below this, reading all lines is fast enough
 	indexShare = 8       // the new part must also be at least 1/indexShare of the covered part
-	indexClose = 1 << 30 // a run that added this much leaves the index to the next run
+	indexClose = 1 << 30 // a run that added this much or more leaves the index to the next run
 )
 
 // indexFormat is the version of the format. An index of another version is ignored.

@@ -155,8 +155,8 @@ func (l *ledger) cut(n int) bool {
 	return err == nil && l.f.Truncate(info.Size()-int64(n)) == nil
 }
 
-// encode returns a fact's line without its newline. If the line is too long, encode drops data that
-// is stored elsewhere: commands, settings, metrics.
+// encode returns a fact's line without its newline. If the line is too long, encode shortens or drops
+// the data that can be long: commands, inputs, settings, metrics.
 func encode(fact *state.Fact) ([]byte, error) {
 	f := *fact
 	inPaths(&f, host.Legible)

@@ -18,11 +18,11 @@ import (
 const keptMark = "user.gpurun.kept"
 
 // FreshLog makes room for a new log by renaming the old one to LOG.1. It renames only a nonempty
-// regular file; links and special files are opened as they are. It reports whether the log is now a
-// missing or empty regular file. If LOG.1 exists and FreshLog did not create it, as far as the file
-// system can show that, nothing is renamed. A log that last changed before the batch began is not
-// gpurun's, so once it has become LOG.1, it is not replaced. In gpurun's own folder (own), LOG.1 is
-// always replaced.
+// regular file; links and special files stay as they are. It reports whether the log is now missing
+// or an empty regular file. If LOG.1 exists and FreshLog did not create it, as far as the file system
+// can show that, nothing is renamed. A log that last changed before the batch began is not gpurun's,
+// so once it has become LOG.1, it is not replaced. If own is set, the log is in gpurun's own folder,
+// and LOG.1 is always replaced.
 func FreshLog(path string, own bool, began time.Time) (empty bool, err error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +85,7 @@ func CurvePath(dir, uniID string) string {
 }
 
 // CopyCurve copies the points of an attempt's curves, if there are any, to another batch's folder.
-// They are optional, so it ignores errors.
+// The points are optional, so it ignores errors.
 func CopyCurve(from, to, uniID string) {
 	old, path := CurvePath(from, uniID), CurvePath(to, uniID)
 	if _, err := os.Lstat(old); err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {

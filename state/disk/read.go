@@ -51,9 +51,9 @@ func (r *reader) open() (*os.File, error) {
 	return f, in(filepath.Dir(r.path), err)
 }
 
-// read passes each fact from the current offset on to take, with the offset of its line. The fact
-// is valid until take returns. read fails only if the ledger is unreadable or was written by a
-// newer gpurun.
+// read calls take with each fact after the current offset, and the offset of its line. The fact is
+// valid until take returns. read fails only if the ledger is unreadable or was written by a newer
+// gpurun.
 func (r *reader) read(f *os.File, take func(f *state.Fact, at int64)) error {
 	if _, err := f.Seek(r.Offset, io.SeekStart); err != nil {
 		return in(filepath.Dir(r.path), err)
@@ -228,7 +228,7 @@ func FromStart(dir string) *Follower {
 	return &Follower{reader{path: filepath.Join(dir, ledgerName), live: true}}
 }
 
-// Next passes the facts added since the last call to take, each with its line number. It leaves an
+// Next calls take with each fact added since the last call of Next, and its line number. It leaves an
 // incomplete last line for the next call, and skips broken lines. The only error it returns is
 // ErrNewer; a ledger that cannot be opened counts as empty.
 func (r *Follower) Next(take func(seq int64, fact state.Fact)) error {

@@ -25,8 +25,8 @@ type Options struct {
 	Trace func(dir, uniID string) (state.Trace, error)
 
 	// Over reports whether an attempt of a run has ended, on whatever host it ran: its end was
-	// recorded, or it was cut off with the cluster job around the run. Nil means that this is never
-	// known.
+	// recorded, or it was cut off when the cluster job that contained the run ended. Nil means that
+	// this is never known.
 	Over func(run state.Fact, dir, uniID string) (recorded, cut bool)
 
 	Go func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
@@ -52,8 +52,8 @@ type fileState struct {
 	journal  journal
 }
 
-// Open locks all files, in the order of their folders' paths, or none (LockedError),
-// and reads the ledgers. Missing folders are created. The caller must close the State.
+// Open locks all files, in the order of their folders' paths, or none (LockedError), and reads the
+// ledgers. Missing folders are created. The caller must close the State.
 func Open(files []string, o Options) (*State, error) {
 	s := &State{history: state.NewHistory()}
 	for _, f := range files {

@@ -57,7 +57,7 @@ func Successes(dir string) (last map[string]*Success, given []map[string]string,
 			}
 			switch {
 			case started:
-			case f.From != "": // includes the data of its start and its run
+			case f.From != "": // this end includes the data of its start and its run
 				fact := *f
 				s = &Success{Run: &fact, startAt: at}
 			case f.By != "" && last[f.Key] != nil: // gpurun done confirms the last success, which has the metrics

@@ -122,7 +122,7 @@ func TestNextJobStopsIfOneHangs(t *testing.T) {
 	}
 }
 
-// Devices of background runs count neither as their user's load nor as use.
+// Devices that background runs hold count neither toward their users' loads nor as use.
 func TestBackgroundRunsDoNotCountAsLoad(t *testing.T) {
 	p := host(4)
 	p.rules.Background = true

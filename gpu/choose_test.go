@@ -9,7 +9,8 @@ import (
 )
 
 func TestPoliciesOrderDevices(t *testing.T) {
-	// Free memory 10, 20, 16, 20, 24 GiB; 20, 5, unknown, 0, 0% busy; bob on the last.
+	// By device: 10, 20, 16, 20 and 24 GiB are free; they are 20, 5, unknown, 0 and 0% busy. Bob's
+	// process is on the last.
 	look := func(i int, r *Reading) {
 		used := []Bytes{14, 4, 8, 4, 0}[i] * GiB
 		if i < 4 {

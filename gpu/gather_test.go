@@ -48,7 +48,7 @@ func TestGatherTakesFreeDevicesWhenPatienceRunsOut(t *testing.T) {
 		claims func(p *Pool) []Claim
 		wishes func(p *Pool) []Wish
 		do     func(p *Pool)
-		at     float64 // seconds; patience runs out after 601; 602 if 0
+		at     float64 // seconds, 602 if 0; patience runs out after 601
 		want   string
 	}{
 		{name: "too early", at: 600},

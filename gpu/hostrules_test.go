@@ -73,7 +73,7 @@ func TestTimeLimitNamesItsSource(t *testing.T) {
 	}
 }
 
-// A temporary limit must not make a request impossible for good.
+// A temporary limit must not make a request permanently impossible.
 func TestTemporaryLimitIsNotImpossible(t *testing.T) {
 	for until, want := range map[time.Time]int{{}: 0, monday.Add(time.Hour): 6, monday.Add(-time.Hour): 6} {
 		h := hostRules(func(h *HostRules) {

@@ -33,8 +33,8 @@ func pairs(n int) []Device {
 	return devs
 }
 
-// cube returns 8 GPUs on two NUMA nodes, each with NVLink to all of its node and to one of the
-// other.
+// cube returns 8 GPUs on two NUMA nodes, each with NVLink to all GPUs of its node and to one GPU of
+// the other node.
 func cube() []Device {
 	devs := some(8, 24*GiB)
 	for i := range devs {

@@ -350,8 +350,8 @@ func TestOtherRunsOfSkippedUserAreServed(t *testing.T) {
 	}
 }
 
-// An offer counts as taken when its run has claimed the device, even if that run offers the device
-// itself since. If another run has claimed the device, the offer was not ignored.
+// An offer counts as taken when its run has claimed the device, even if that run has since offered
+// the device itself. If another run has claimed the device, the offer was not ignored.
 func TestOfferEndsWhenClaimed(t *testing.T) {
 	turn := Turn{Run: "bob", UID: bob}
 	tests := []struct {
@@ -452,7 +452,7 @@ func TestUseIsHalvedEveryDay(t *testing.T) {
 	near(bob, 50)
 }
 
-// A user's device counts once while one claim replaces another. This run's own device counts
+// A user's device counts once while one claim replaces another. This run's own device also counts
 // between two attempts. Otherwise, each of two users would conclude that the other has used more.
 func TestHandOverCountsDeviceOnce(t *testing.T) {
 	p := host(2)
@@ -494,8 +494,8 @@ func TestRequestRoomCountsOnlyLimits(t *testing.T) {
 	}
 }
 
-// An offered device that this run has taken counts as its own, although the offer may still be
-// visible for a moment.
+// An offered device that this run has taken counts as its own, even while the offer is still
+// visible.
 func TestTakenOfferCountsAsOwn(t *testing.T) {
 	p := host(1)
 	c := held(p, 0, "carol", carol)

@@ -121,8 +121,8 @@ func TestGPUUsesByKind(t *testing.T) {
 	}
 }
 
-// To the nanosecond, the uses must add up to the time of all usable GPUs in all runs, plus that of
-// GPUs held beyond those or outside of runs.
+// To the nanosecond, the uses must add up to the time of all usable GPUs in all runs, plus the time
+// of other GPUs that attempts held, and of GPUs held outside of runs.
 func TestGPUUsesAddUpToAllGPUTime(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

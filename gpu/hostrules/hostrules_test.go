@@ -14,7 +14,7 @@ import (
 	"gpurun/gpu"
 )
 
-// whole is a file with every key, and full the resulting rules.
+// whole is a file with every key, and full contains the resulting rules.
 const whole = `
 devices: [0-6, GPU-1234]
 reserve: 1

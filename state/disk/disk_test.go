@@ -58,8 +58,8 @@ func open(t *testing.T, files ...string) *State {
 	return s
 }
 
-// openIdle is like open, but nothing is synced or checked at times that the test does not choose:
-// only by s.sync.flush and at the end.
+// openIdle is like open, but the state is synced and checked only when the test calls s.sync.flush,
+// and at the end.
 func openIdle(t *testing.T, files ...string) *State {
 	t.Helper()
 	var run func()

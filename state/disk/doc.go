@@ -54,8 +54,8 @@
 // or belongs to another ledger, it is ignored. A run that added many lines rewrites it at the end.
 //
 // Consecutive facts of one step are appended in one write, and the ledger contains all of them before
-// anything that depends on them happens. An end that cannot be written stays in the attempt's own record, and
-// the run keeps retrying the write until the run ends.
+// anything that depends on them happens. An end that cannot be written stays in the attempt's own
+// record, and the run keeps retrying the write until the run ends.
 //
 // A start names its job's seed group (Job.SeedGroup: jobs that differ only in seeds). For at most
 // 4,096 groups, the history keeps the time and memory of the last 20 successes

@@ -15,8 +15,8 @@ import (
 	"gpurun/state"
 )
 
-// Users may do any of this to the ledger of a live run. The run's records must still end up in the
-// ledger, once. A change that loses lines is reported.
+// Users may change the ledger of a live run in any of these ways. Each of the run's records must
+// still end up in the ledger exactly once. A change that loses lines is reported.
 func TestChangedLedgerGetsTheRunsLinesBack(t *testing.T) {
 	truncate := func(path string) error { return os.Truncate(path, 0) }
 	for name, c := range map[string]struct {

@@ -138,7 +138,7 @@ func GPUOf(s *gpu.DeviceView) GPU {
 	return g
 }
 
-// Judge adds whether a job could use the device now.
+// Judge records in g whether a job could use the device now and, if not, why.
 func (g *GPU) Judge(v *gpu.Verdict) {
 	fits := v.OK
 	g.Fits = &fits

@@ -55,7 +55,7 @@ const (
 	WaitGPUs          WaitCode = "gpu"             // too few GPUs can run it; `gpus` lists the reasons
 	WaitKept          WaitCode = "kept"            // resources it could use are reserved for another job of this run
 	WaitCourtesy      WaitCode = "courtesy"        // it is another user's turn
-	WaitHostRule      WaitCode = "host_rule"       // a rule set by the host's owner
+	WaitHostRule      WaitCode = "host_rule"       // the host owner's rules forbid it
 	WaitHours         WaitCode = "hours"           // outside the run's hours
 	WaitPaused        WaitCode = "paused"          // a user paused the run
 	WaitDraining      WaitCode = "draining"        // the run starts no more jobs

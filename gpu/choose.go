@@ -102,9 +102,9 @@ func single(devs []*device, req *Request) []*device {
 	return devs[:min(1, len(devs))]
 }
 
-// choose picks devices that this run may hold from devs, which are in order of preference. most
-// limits their number. choose prefers the devices with the fewest other users and, among these,
-// those closest to each other.
+// choose picks devices that this run may hold from devs, which order has sorted. most limits their
+// number. choose prefers the devices that preference ranks first and, among these, those closest to
+// each other.
 func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	if limit := p.rules.Host.MaxGPUsPerJob; limit >= 0 {
 		most = min(most, limit)
@@ -213,7 +213,7 @@ func (p *policy) class(req *Request, d *device) int64 {
 	return 0
 }
 
-// order sorts devices by their users, then by policy, then by UUID.
+// order sorts devices by preference, then by policy, then by UUID.
 func (p *Pool) order(now time.Duration, req *Request, devs []*device) {
 	pick, ok := policies[p.rules.Pick]
 	if !ok {

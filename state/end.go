@@ -6,8 +6,9 @@ import (
 	"gpurun/gpu"
 )
 
-// An End describes how an attempt ended, or that it never began. None of its processes are left then,
-// except those in Stuck. Its JSON is part of attempt records, which later versions must read.
+// An End describes how an attempt ended, or that it never began. When an End is recorded, no process
+// of the attempt is left, except those in Stuck. The JSON of an End is part of attempt records, which
+// later versions must read.
 type End struct {
 	ExitCode    int           `json:"exit"`             // of the command that ended it; -1 if killed by a signal or unknown
 	Signal      string        `json:"signal,omitempty"` // "SIGKILL"

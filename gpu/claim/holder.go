@@ -199,7 +199,7 @@ func (h *Holder) restore() []string {
 // A lock on the root prevents runs that claim at the same time from seeing each other and both
 // withdrawing. It is only an optimization.
 const (
-	rivalWait = 2 * time.Second // only once; later claims do not wait
+	rivalWait = 2 * time.Second // once a claim has waited this long, later claims do not wait
 	rivalLook = time.Millisecond
 )
 

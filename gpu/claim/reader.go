@@ -12,8 +12,8 @@ import (
 	"gpurun/gpu"
 )
 
-// ReadLimit bounds the time for reading all users' claims. Claims not read by then are left out,
-// with a warning. It is a variable because tests on a busy machine need more time.
+// ReadLimit bounds the time for reading all users' claims. Folders not read by then are skipped, with
+// a warning; see doubt. It is a variable because tests on a busy machine need more time.
 var ReadLimit = time.Second
 
 const readTick = 10 * time.Millisecond

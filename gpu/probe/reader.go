@@ -47,8 +47,8 @@ type reader struct {
 const maxPause = 60 * time.Second
 
 // Open starts reading through NVML in a child process. The child runs this program with the argument
-// __probe, which main must handle by calling ChildMain. An error of type *Missing means that there is
-// no NVML or no GPU.
+// __probe, which main must handle by calling ChildMain. An error of type *Missing explains why NVML
+// offers no GPU.
 func Open(ctx context.Context, o Options) (Prober, error) {
 	if o.Now == nil {
 		o.Now = host.Boottime

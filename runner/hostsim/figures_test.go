@@ -148,7 +148,7 @@ func randomDays(t *testing.T, text *strings.Builder) {
 	row("GPU seconds per day of jobs started beside a stranger's visible process", "0", "%.0f", 0, false, func(o outcome) float64 { return o.beside })
 	row("GPU hours per day of two jobs on one GPU", "0", "%.1f", 0, false, func(o outcome) float64 { return o.double / 3600 })
 	row("time until all jobs have ended / its lower bound", "1.10", "%.3f", 1.10, false, func(o outcome) float64 { return o.makespan })
-	row("of the GPU time that jobs could use, the fraction used", "97%", "%.2f%%", 97, true, func(o outcome) float64 { return 100 * o.used })
+	row("GPU time used / GPU time that jobs could use", "97%", "%.2f%%", 97, true, func(o outcome) float64 { return 100 * o.used })
 	for i, o := range list {
 		if !o[0].over {
 			t.Errorf("seed %d: jobs remain after four days", *first+uint64(i))

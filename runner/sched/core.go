@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"gpurun/gpu"
@@ -285,7 +286,7 @@ func (c *Core) giveUp() {
 		c.gaveUp = true
 		return
 	}
-	if w.id < 0 || c.live.onGPUs+len(c.moves) > 0 || c.opts.NoWait && len(c.passing()) > 0 {
+	if !c.awaitsGPU() || c.live.onGPUs+len(c.moves) > 0 || c.opts.NoWait && len(c.passing()) > 0 {
 		w.alone = 0
 		return
 	}
@@ -306,6 +307,13 @@ func (c *Core) giveUp() {
 		w.id, w.kept = -1, nil
 		c.gather()
 	}
+}
+
+// awaitsGPU reports whether a job waits for a GPU or, while no job of this run is live, for cores or
+// host memory that other runs hold.
+func (c *Core) awaitsGPU() bool {
+	gpus := func(cl *class) bool { return cl.gpus && c.firstOf(cl) >= 0 }
+	return c.waiter.id >= 0 || c.squeezed && !c.gaveUp && len(c.live.all) == 0 && slices.ContainsFunc(c.classes, gpus)
 }
 
 // giveUpQueued ends the wait when no submitted attempt has begun for max_wait.
@@ -415,9 +423,9 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 			by(until)
 		}
 		by(w.began[w.id] + c.b.Settings.Patience)
-		if w.alone > 0 && c.b.Settings.MaxWait > 0 {
-			by(w.alone + c.b.Settings.MaxWait)
-		}
+	}
+	if limit := c.b.Settings.MaxWait; c.waiter.alone > 0 && limit > 0 {
+		by(c.waiter.alone + limit)
 	}
 	at = fill
 	c.nextRead(first(&at))

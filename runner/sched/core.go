@@ -286,6 +286,9 @@ func (c *Core) giveUp() {
 		c.gaveUp = true
 		return
 	}
+	if c.live.onGPUs > 0 && len(c.live.inUse()) == 0 {
+		return // a start may still fail because another run claims its GPU
+	}
 	if !c.awaitsGPU() || c.live.onGPUs+len(c.moves) > 0 || c.opts.NoWait && len(c.passing()) > 0 {
 		w.alone = 0
 		return

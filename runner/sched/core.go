@@ -30,6 +30,7 @@ type Options struct {
 	Within    string        // name of that cluster job: "slurm job 12"
 	Run       string        // this run's ID
 	UID       int           // uid of its user
+	Name      string        // name of the command that it is, for the line of waiting runs; "" for a batch
 	Steady    time.Duration // how long GPUs must have been busy, idle or free before a resize; 0 means a minute
 
 	Zone *time.Location // time zone of the hours setting; nil for UTC

@@ -151,7 +151,7 @@ func (c *Core) awaitsOffers() bool {
 
 // currentWish returns this run's wish.
 func (c *Core) currentWish() gpu.Wish {
-	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background, Gathers: c.gathering.On, HostResources: c.live.withoutGPUs}
+	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Name: c.opts.Name, Since: c.since, Background: c.b.Settings.Background, Gathers: c.gathering.On, HostResources: c.live.withoutGPUs}
 	w.All = c.reserved()
 	if c.pool != nil {
 		w.Used = c.pool.Used(c.opts.UID)

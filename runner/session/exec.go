@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
-	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,14 +14,17 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
+	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
+	"gpurun/runner/sched"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
-// An Exec is a single command that starts as soon as GPUs are free. A keeper holds its claim on
-// them, so the claim lasts until the command ends, even if gpurun is killed.
+// An Exec is a run of a single command in the foreground, without a ledger or logs. A keeper holds
+// its claim, so the claim lasts until the command ends, even if gpurun is killed.
 type Exec struct {
 	*Process
 	Name     string // as shown to other users
@@ -40,7 +40,12 @@ type Exec struct {
 
 	uniID  string
 	grant  gpu.Grant
-	lost   int // consecutive claims lost to other runs
+	core   *sched.Core                              // nil if the command needs no GPUs
+	read   func(ctx context.Context) sched.Observed // reads the GPUs, until the command starts
+	wakeAt time.Duration                            // as requested by the core; 0 for never
+	failed string                                   // why the claim failed since the last reading, or ""
+	starts bool                                     // the core has let the command start
+	done   bool                                     // the core has finished
 	pool   *gpu.Pool
 	spent  *claimSet
 	engine engine.Opened // its Engine is nil if the command needs no GPUs
@@ -67,9 +72,8 @@ func (e *Exec) Run(path string, argv []string) error {
 	return e.ended(Foreground(e.Process, cmd, stop, e.bindClaim))
 }
 
-// wait reads the GPUs until enough are free, and claims them. indices reports whether GPU indices
-// are reliable. wait closes the driver before the command starts, because an open driver prevents a
-// GPU reset.
+// wait lets the core find and claim GPUs. indices reports whether GPU indices are reliable. wait
+// closes the driver before the command starts, because an open driver prevents a GPU reset.
 func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 	if e.Request.Min == 0 {
 		return true, nil
@@ -87,156 +91,137 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	pool, req := gpu.NewPool(p.Devices(), e.Rules), e.Request
+	pool := gpu.NewPool(p.Devices(), e.Rules)
 	e.Opened(rules)
-	if why, ok := pool.Possible(req); !ok {
+	if why, ok := pool.Possible(e.Request); !ok {
 		return false, &batches.Failure{Code: batches.ExitUsage, Text: why}
 	}
 	if err := e.open(p, pool); err != nil {
 		return false, err
 	}
+	e.read = func(ctx context.Context) sched.Observed {
+		defer e.Answered()
+		e.failed = "" // the core claims again, unless the GPUs are taken
+		return sched.Observed{Observation: Observe(ctx, p, rules, e.engine.Claims, e.Warn)}
+	}
 	began, said := host.Boottime(), ""
-	wish := gpu.Wish{Run: RunID(), UID: host.CurrentUID(), Name: execPrefix + e.Name, Since: time.Now(), Used: pool.Used(host.CurrentUID())}
-	told := time.Duration(0)
-	defer e.engine.Claims.Wish(gpu.Wish{})
-	for {
-		snap := Observe(ctx, p, rules, e.engine.Claims, e.Warn)
-		e.Answered()
-		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
+	for ev := sched.Event(sched.Began{}); ; ev = e.next(ctx) {
+		e.step(ctx, ev)
+		why := e.failed
+		if w := e.core.Wait(runner.Now(), 0); w != nil {
+			why = cmp.Or(why, w.Text)
 		}
-		pool.Observe(snap)
-		asks := wishRequests(pool, req, e.Needs)
-		news := !reflect.DeepEqual(asks, wish.Requests) || snap.At >= told+wishInterval
-		wish.Requests = asks
-		pool.Turns.SetWish(wish)
-		ok, why, pause := e.try(ctx, snap)
-		if !ok && news && !e.Rules.AtOnce {
-			e.engine.Claims.Wish(wish)
-			told = snap.At
-		}
-		waited := host.Boottime() - began
 		switch {
-		case ok:
-			if note := pool.Note(snap.At, req, e.grant); note != "" {
-				e.Tell(note)
-			}
+		case ctx.Err() != nil:
+			e.step(ctx, sched.StopRequested{All: true}) // withdraws its wish, and claims of gathered GPUs
+			return false, context.Cause(ctx)
+		case e.starts:
 			return indexed(p), nil
-		case e.Rules.AtOnce:
-			return false, &batches.Failure{Code: batches.ExitNotYet, Text: "no GPU free: " + why}
-		case e.MaxWait > 0 && waited >= e.MaxWait:
-			e.GaveUp = waited
-			return false, &batches.Failure{Code: batches.ExitGaveUp, Text: why}
-		case why != said:
+		case e.done:
+			f := &batches.Failure{Code: batches.ExitGaveUp, Text: e.core.Snapshot(runner.Now()).Live.Next.Text}
+			if e.GaveUp = host.Boottime() - began; e.Rules.AtOnce {
+				f.Code, f.Text, e.GaveUp = batches.ExitNotYet, "no GPU free: "+f.Text, 0
+			}
+			return false, f
+		case why != "" && why != said:
 			e.Tell("waiting: " + why)
 			said = why
 		}
-		if e.MaxWait > 0 {
-			pause = min(pause, e.MaxWait-waited)
-		}
-		select {
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-e.engine.Events(): // claims or wishes of other runs have changed
-		case <-time.After(pause):
+	}
+}
+
+// step passes an event to the core and performs the resulting actions.
+func (e *Exec) step(ctx context.Context, ev sched.Event) {
+	claims := e.engine.Claims
+	for events := []sched.Event{ev}; len(events) > 0; events = events[1:] {
+		for _, a := range e.core.Step(runner.Now(), events[0]) {
+			switch a := a.(type) {
+			case sched.Read:
+				if !e.starts {
+					events = append(events, e.read(ctx))
+				}
+			case sched.Prepare:
+				events = append(events, e.claim(ctx, a))
+			case sched.Gather:
+				others, warnings, err := claims.Claim(ctx, a.UniID, a.Job, a.Grant)
+				e.Warn(warnings...)
+				events = append(events, sched.Gathered{UniID: a.UniID, Failed: err != nil, Claims: others})
+			case sched.Discard:
+				claims.Withdraw(a.UniID)
+			case sched.Ungather:
+				claims.Withdraw(a.UniID)
+			case sched.Quarantine:
+				if claims.Quarantine(a.Quarantine) == nil {
+					events = append(events, sched.Published{UUID: a.UUID})
+				}
+			case sched.Wish:
+				claims.Wish(a.Wish)
+			case sched.Offer:
+				claims.Offer(a.UniID, a.UUID, a.To)
+			case sched.Warn:
+				e.Warn(a.Text)
+			case sched.Wake:
+				e.wakeAt = a.At
+			case sched.Launch:
+				e.starts = true
+			case sched.Finish:
+				e.done = true
+			}
 		}
 	}
 }
 
-// wishInterval is how often an unchanged wish is republished, in case its file was removed. Each
-// publication wakes all waiting runs.
-const wishInterval = 30 * time.Second
-
-// wishRequests returns the request to publish, or nil if limits do not allow this user that many
-// GPUs.
-func wishRequests(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu.WishRequest {
-	if a := pool.WishRequest(host.Boottime(), req, 1, pool.Sick()); max(a.Room, a.Most) >= a.Min && len(a.UUIDs) > 0 {
-		a.HostResources = need
-		return []gpu.WishRequest{a}
+// claim claims the grant of a start.
+func (e *Exec) claim(ctx context.Context, a sched.Prepare) sched.Event {
+	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, execPrefix+e.Name, a.Grant)
+	e.Warn(warnings...)
+	if err != nil {
+		e.failed = err.Error()
+		return sched.PrepareFailed{Rival: true}
 	}
-	return nil
+	if e.grant = a.Grant; a.Note != "" {
+		e.Tell(a.Note)
+	}
+	return sched.Prepared{Start: state.Fact{UniID: e.uniID}, Claims: others}
 }
 
-// offeredPause is the time until an offered GPU is read again.
-const offeredPause = 20 * time.Millisecond
-
-// try claims GPUs, or returns why it could not and when to try again.
-func (e *Exec) try(ctx context.Context, snap gpu.Observation) (ok bool, why string, pause time.Duration) {
-	pool, req := e.pool, e.Request
-	pause = max(e.Rules.Poll, 100*time.Millisecond)
-	if snap.Err != "" {
-		return false, "cannot read the GPUs: " + snap.Err, pause
+// next waits for the core's next event.
+func (e *Exec) next(ctx context.Context) sched.Event {
+	var due <-chan time.Time
+	if e.wakeAt > 0 {
+		due = time.After(e.wakeAt - host.Boottime())
 	}
-	theirs, until := pool.Turns.Theirs(snap.At)
-	if until > 0 {
-		pause = min(pause, until-snap.At)
+	select {
+	case <-e.engine.Events(): // claims or wishes of other runs have changed
+		return e.neighbors(ctx)
+	case <-due:
+		e.wakeAt = 0
+	case <-ctx.Done():
 	}
-	if l := pool.Turns.Shortage(snap.At, gpu.HostResources{}, e.Needs); l != nil {
-		return false, l.Why(gpu.HostResources{}, e.Needs), min(pause, time.Second)
-	}
-	if grant, ok := pool.Find(snap.At, req, theirs); ok {
-		grant.HostResources = e.Needs
-		lost := e.take(ctx, pool, grant)
-		e.lost++
-		return lost == "", lost, gpu.RaceBackoff(e.uniID, e.lost, pause)
-	}
-	e.lost = 0
-	if len(pool.Offered()) > 0 { // the driver is still freeing the GPU's memory
-		pause = min(pause, offeredPause)
-	}
-	var parts []string
-	for _, v := range pool.Admit(snap.At, req) {
-		if v.OK && slices.Contains(theirs, v.UUID) {
-			v.OK, v.Reason = false, "another user's turn"
-		}
-		if !v.OK {
-			parts = append(parts, fmt.Sprintf("GPU %d: %s", v.Index, v.Reason))
-		}
-	}
-	return false, strings.Join(parts, "; "), pause
+	return sched.Woken{}
 }
 
-// offerTimeout is how long an ended command holds its GPUs for the runs that it offers them to.
-// After that, those runs notice free GPUs themselves.
+func (e *Exec) neighbors(ctx context.Context) sched.Event {
+	others, _ := e.engine.Claims.Others(ctx, nil)
+	return sched.ClaimsChanged{Claims: others, Wishes: e.engine.Claims.Wishes()}
+}
+
+// offerTimeout is how long an ended command may hold its GPUs for the runs that it offers them to.
 const offerTimeout = time.Second
 
-// offerGPUs offers the GPUs of an ended command to the next runs in line. It waits until they
-// accept, because the offers end with this process.
+// offerGPUs lets the core offer the GPUs of an ended command to the next runs in line. It waits until
+// they accept, because the offers end with this process.
 func (e *Exec) offerGPUs() {
-	if e.engine.Engine == nil {
+	if e.core == nil {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), offerTimeout)
 	defer stop()
-	e.pool.AdvanceTo(host.Boottime())
-	e.pool.Turns.SetWish(gpu.Wish{})
-	e.readNeighbors(ctx)
-	if !e.pool.Turns.HasRivals() {
-		return
+	e.step(ctx, e.neighbors(ctx))
+	e.step(ctx, sched.Ended{UniID: e.uniID, Good: true})
+	for !e.done && ctx.Err() == nil {
+		e.step(ctx, e.next(ctx))
 	}
-	turns := map[gpu.UUID]gpu.Turn{}
-	left := e.pool.Release(host.Boottime(), e.uniID)
-	for i, id := range left {
-		if turn, ok := e.pool.Turns.Next(host.Boottime(), id, left[i:]...); ok {
-			turns[id] = turn
-			e.pool.Offer(id, turn.Run)
-			e.engine.Claims.Offer(e.uniID, id, turn.Run)
-		}
-	}
-	for len(turns) > 0 && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-e.engine.Events():
-		case <-time.After(offeredPause):
-		}
-		e.readNeighbors(ctx)
-		maps.DeleteFunc(turns, e.pool.WasTaken)
-	}
-}
-
-func (e *Exec) readNeighbors(ctx context.Context) {
-	others, _ := e.engine.Claims.Others(ctx, nil)
-	e.pool.ObserveOthers(host.Boottime(), others, e.engine.Claims.Wishes())
 }
 
 // StopExec stops this user's running and waiting exec commands with that name, and returns the

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -18,47 +17,36 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/jobspec"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
+	"gpurun/runner/sched"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
+// open opens the engine, and begins a run of the command.
 func (e *Exec) open(p probe.Prober, pool *gpu.Pool) (err error) {
-	e.pool = pool
+	e.begin(pool)
 	e.engine, err = e.OpenEngine(batches.Engines["local"], "", zerolog.Nop(), ClaimRoots(p, execFolder()), engine.Cluster{})
 	e.spent = claimsOf(p, execFolder())
 	e.spent.open(pool)
 	return err
 }
 
+// begin makes the core of a batch with the command as its only job.
+func (e *Exec) begin(pool *gpu.Pool) {
+	job := jobspec.Job{Name: execPrefix + e.Name, Queue: -1, Spec: &jobspec.Spec{Request: e.Request, CPUs: e.Needs.CPUs, Memory: e.Needs.RAM}}
+	b := &jobspec.Batch{Files: make([]jobspec.File, 1), Jobs: []jobspec.Job{job}, Settings: jobspec.Settings{Poll: e.Rules.Poll, MaxWait: e.MaxWait}}
+	e.core = sched.New(b, state.NewHistory(), sched.Options{NoWait: e.Rules.AtOnce, Run: RunID(), UID: host.CurrentUID(), Name: job.Name})
+	e.core.Use(pool)
+	e.pool = pool
+}
+
 // execFolder returns the last-resort folder for a command's claims.
 func execFolder() string {
 	return filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
-}
-
-// take claims a grant. It returns why it failed, or "".
-func (e *Exec) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
-	if limit := pool.Host().MaxTimeout; limit > 0 {
-		g.Ends = time.Now().Add(limit)
-	}
-	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, execPrefix+e.Name, g)
-	e.Warn(warnings...)
-	if err != nil {
-		return err.Error()
-	}
-	pool.AdvanceTo(host.Boottime())
-	pool.Hold(e.uniID, g)
-	why := pool.Conflict(host.Boottime(), g, others)
-	if l := pool.Turns.Shortage(host.Boottime(), gpu.HostResources{}, g.HostResources); l != nil && why == "" {
-		why = l.Why(gpu.HostResources{}, g.HostResources)
-	}
-	if why != "" {
-		pool.Undo(e.uniID)
-		e.engine.Claims.Withdraw(e.uniID)
-	}
-	e.grant = g
-	return why
 }
 
 // bindClaim binds the claim to the process pid, and starts the timer of the host's time limit.

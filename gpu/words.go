@@ -195,7 +195,7 @@ const (
 	Reserved    Code = "reserved"    // reserved for others by the batch (reserve) or the host's owner
 	NotAsked    Code = "not_asked"   // not among the job's gpu_ids
 	OtherModel  Code = "model"       // its name does not match the job's gpu_model
-	MIGInstance Code = "mig"         // a MIG instance, which only serves jobs with one GPU
+	MIGInstance Code = "mig"         // a MIG instance, which serves only jobs with one GPU
 	TooSmall    Code = "too_small"   // its total memory is less than the job needs
 	Unread      Code = "unread"      // there is no recent reading of it
 	SilentNow   Code = "silent"      // it does not answer
@@ -209,8 +209,8 @@ const (
 	Held        Code = "held"        // a job of this run holds it
 	Claimed     Code = "claimed"     // a job of another run holds it
 	Own         Code = "own"         // another process of this user is on it
-	OthersThere Code = "others"      // another user's process is on it (others: avoid)
-	Hidden      Code = "hidden"      // memory is in use by no visible process (others: avoid)
+	OthersThere Code = "others"      // another user's process is on it, and `others: avoid` is set
+	Hidden      Code = "hidden"      // memory is in use by no visible process, and `others: avoid` is set
 	Releasing   Code = "releasing"   // a job has just released it, and its free memory is being read
 	Quarantined Code = "quarantined" // jobs died on it, so it is not used for now
 )

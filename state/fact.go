@@ -36,7 +36,7 @@ type Fact struct {
 
 	// Run facts. Params are those given on the command line.
 	RunID     string            `json:"run_id,omitempty"`  // also its name in gpurun queue
-	Version   int               `json:"version,omitempty"` // of the format
+	Version   int               `json:"version,omitempty"` // of the ledger's format
 	Gpurun    string            `json:"gpurun,omitempty"`  // program version
 	MachineID string            `json:"machine_id,omitempty"`
 	Host      string            `json:"host,omitempty"`
@@ -92,12 +92,12 @@ type Fact struct {
 	PointsRule string `json:"points_rule,omitempty"` // hash of the rule that read them
 
 	// Stop and end facts. On over: what ended the run, such as "SIGTERM".
-	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, stalled, pruned, fail-fast, gpu, resize, stray, preempted, left-over
+	Why string `json:"why,omitempty"` // on `stop`: cancelled, interrupted, timeout, stalled, pruned, fail-fast, gpu, resize, stray, preempted, left-over
 
 	// End facts.
 	State        Phase             `json:"state,omitempty"`
 	ExitCode     *int              `json:"exit_code,omitempty"`
-	Signal       string            `json:"signal,omitempty"`     // "SIGKILL"
+	Signal       string            `json:"signal,omitempty"`     // such as SIGKILL
 	ErrorType    string            `json:"error_type,omitempty"` // oom, timeout, stalled, signal, exit, lost, left_running, stray_gpu
 	Cause        CauseCode         `json:"cause,omitempty"`      // why it ended without success; left out by older versions
 	Reason       string            `json:"reason,omitempty"`     // for people, e.g. "output ckpt/a.pt missing"
@@ -113,8 +113,8 @@ type Fact struct {
 	Metrics      map[string]any    `json:"metrics,omitempty"`
 	Measured     map[string]string `json:"measured,omitempty"`     // for each metric read from the log or a file: hash of the rule that found it
 	LogTo        int64             `json:"log_to_bytes,omitempty"` // offset in the log where the attempt's part ends; also 0 if unknown
-	By           string            `json:"by,omitempty"`           // a user's "done" or "done without outputs"
-	Confirms     time.Time         `json:"confirms,omitzero"`      // end of the success that it confirms
+	By           string            `json:"by,omitempty"`           // for a success recorded by gpurun done: "done" or "done without outputs"
+	Confirms     time.Time         `json:"confirms,omitzero"`      // when the success that this one confirms ended
 	From         string            `json:"from,omitempty"`         // the job file from whose ledger this success and its start data were copied
 }
 

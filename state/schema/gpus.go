@@ -73,7 +73,7 @@ type Waiter struct {
 	Position   int          `json:"position"`
 	User       string       `json:"user"`
 	You        bool         `json:"you"`
-	Run        *string      `json:"run"`        // in your row, null if none of your runs is waiting: position is then that of a new run
+	Run        *string      `json:"run"`        // null in your row if none of your runs is waiting; position is then that of a new run
 	Name       *string      `json:"name"`       // name of a waiting command; null for a run
 	Since      time.Time    `json:"since"`      //
 	Holds      float64      `json:"holds_gpus"` // GPUs held by the user's runs and programs

@@ -220,6 +220,6 @@ type Notification struct {
 type NotificationJob struct {
 	Name  string      `json:"name"`
 	State state.Phase `json:"state"`
-	Text  string      `json:"text"` // why
+	Text  string      `json:"text"` // why it failed or stalled; for a success, how long it took
 	Log   *string     `json:"log"`
 }

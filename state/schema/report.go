@@ -16,12 +16,12 @@ type Report struct {
 	Counts   map[state.Phase]int `json:"counts"` // jobs by state, as in `gpurun status`
 	Outcome  Outcome             `json:"outcome"`
 	Tally    Tally               `json:"tally"`
-	Line     string              `json:"line"`   // the state line, as in `gpurun status`
+	Line     string              `json:"line"`   // as in `gpurun status`
 	Runs     []RunRow            `json:"runs"`   // oldest first, as in history
 	Jobs     []ReportJob         `json:"jobs"`   // in the order of the job files, followed by jobs that were removed from them
 	Config   map[string]string   `json:"config"` // config values shared by all jobs that have a config
 	Failures []ReportFailure     `json:"failures"`
-	Usage    *BatchUsage         `json:"usage"`    // as in usage FILE
+	Usage    *BatchUsage         `json:"usage"`    // as in `gpurun usage FILE`
 	Readings *Readings           `json:"readings"` // null if there are none
 	Results  any                 `json:"results"`  // as in `gpurun results --json`; null if nothing was measured
 	Copies   any                 `json:"copies"`   // the table of results as LaTeX, Markdown and CSV; null if nothing was measured
@@ -34,7 +34,7 @@ type ReportJob struct {
 	Job                        // without the last attempt; without the GPUs in wait
 	Former   bool              `json:"former"`   // it was removed from the job files, does something else now, or had other -p values
 	Failure  *int              `json:"failure"`  // index of its group in `failures`
-	Config   map[string]string `json:"config"`   // config values of its last attempt that not all jobs share
+	Config   map[string]string `json:"config"`   // config values that not all jobs share, as of its last attempt
 	Inputs   []state.Input     `json:"inputs"`   // as they were when its last attempt began
 	Attempts []Attempt         `json:"attempts"` // oldest first, from all runs; without metrics
 }
@@ -76,8 +76,8 @@ type GPUWait struct {
 	User *string   `json:"user"` // the user who caused it
 }
 
-// ReportCurve is the series of values that an attempt reported for a metric; long ones are thinned
-// out.
+// ReportCurve is the series of values that an attempt reported for a metric, thinned out if it is
+// long.
 type ReportCurve struct {
 	Job    string `json:"job"`
 	UniID  string `json:"uni_id"`

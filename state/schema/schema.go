@@ -40,7 +40,7 @@ type Status struct {
 	Jobs     []*Job              `json:"jobs"`        // in the order of the job files
 	Alike    []Alike             `json:"alike"`       // failures by error, most frequent first
 	Warnings []Problem           `json:"warnings"`
-	Live     *Live               `json:"live"` // what only a live run can report; null if none responds
+	Live     *Live               `json:"live"` // null if no live run responds
 }
 
 // Batch is a set of job files that run together.
@@ -166,7 +166,7 @@ type Plan struct {
 	Submission *Submission `json:"submission"` // what a cluster would be asked for; null for jobs on this host
 }
 
-// Submission describes how a job would be submitted to a cluster.
+// Submission is how a job would be submitted to a cluster.
 type Submission struct {
 	Args    []string `json:"args"`          // arguments of the cluster's command
 	Limit   *float64 `json:"limit_seconds"` // time after which the cluster may end it; null for the cluster's default

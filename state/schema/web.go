@@ -54,7 +54,7 @@ type Summary struct {
 	Counts   map[state.Phase]int `json:"counts"`
 	Outcome  Outcome             `json:"outcome"`
 	Tally    Tally               `json:"tally"`
-	Line     string              `json:"line"` // the state line, as in `gpurun status`
+	Line     string              `json:"line"` // as in `gpurun status`
 	ETA      *float64            `json:"eta_seconds"`
 	Total    int                 `json:"jobs_total"`
 	Alike    []Alike             `json:"alike"` // failures by error, most frequent first; at most 20
@@ -88,10 +88,10 @@ type JobRow struct {
 	Wait     *Reason           `json:"wait"`
 	Kind     *string           `json:"kind"` // the same for jobs that failed with the same error; null unless it failed
 	Attempts int               `json:"attempts"`
-	Stalled  *string           `json:"stalled"`          // how long it has made no progress, and by which measure; null unless it has stalled
-	Progress *float64          `json:"progress"`         // fraction of its work completed, 0 to 1, according to its log
-	Steps    *int              `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
-	Expected *float64          `json:"expected_seconds"` // how long similar jobs took
+	Stalled  *string           `json:"stalled"`          // as in Attempt
+	Progress *float64          `json:"progress"`         // as in Attempt
+	Steps    *int              `json:"steps"`            // as in Attempt
+	Expected *float64          `json:"expected_seconds"` // as in Attempt
 	Used     *gpu.Bytes        `json:"used_bytes"`       // GPU memory in use now, the highest of its GPUs
 	UniID    *string           `json:"uni_id"`           // of the last attempt, as are `gpus`, `started` and `ended`
 	GPUs     []int             `json:"gpus"`

@@ -209,8 +209,8 @@ const (
 	Held        Code = "held"        // a job of this run holds it
 	Claimed     Code = "claimed"     // a job of another run holds it
 	Own         Code = "own"         // another process of this user is on it
-	OthersThere Code = "others"      // another user's process is on it, and `others: avoid` is set
-	Hidden      Code = "hidden"      // memory is in use by no visible process, and `others: avoid` is set
+	OthersThere Code = "others"      // another user's process is on it (others: avoid)
+	Hidden      Code = "hidden"      // memory is in use by no visible process (others: avoid)
 	Releasing   Code = "releasing"   // a job has just released it, and its free memory is being read
 	Quarantined Code = "quarantined" // jobs died on it, so it is not used for now
 )

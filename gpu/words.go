@@ -195,7 +195,7 @@ const (
 	Reserved    Code = "reserved"    // reserved for others by the batch (reserve) or the host's owner
 	NotAsked    Code = "not_asked"   // not among the job's gpu_ids
 	OtherModel  Code = "model"       // its name does not match the job's gpu_model
-	MIGInstance Code = "mig"         // a MIG instance, which serves only jobs with one GPU
+	MIGInstance Code = "mig"         // a MIG instance, which only serves jobs with one GPU
 	TooSmall    Code = "too_small"   // its total memory is less than the job needs
 	Unread      Code = "unread"      // there is no recent reading of it
 	SilentNow   Code = "silent"      // it does not answer

@@ -113,7 +113,7 @@ type Fact struct {
 	Metrics      map[string]any    `json:"metrics,omitempty"`
 	Measured     map[string]string `json:"measured,omitempty"`     // for each metric read from the log or a file: hash of the rule that found it
 	LogTo        int64             `json:"log_to_bytes,omitempty"` // offset in the log where the attempt's part ends; also 0 if unknown
-	By           string            `json:"by,omitempty"`           // for a success recorded by gpurun done: "done" or "done without outputs"
+	By           string            `json:"by,omitempty"`           // a user's "done" or "done without outputs"
 	Confirms     time.Time         `json:"confirms,omitzero"`      // end of the success that it confirms
 	From         string            `json:"from,omitempty"`         // the job file from whose ledger this success and its start data were copied
 }

@@ -50,7 +50,7 @@ type Summary struct {
 	Head
 	Version  string              `json:"version"` // version of the jobs, for events?after=
 	Batch    Batch               `json:"batch"`
-	Run      *Run                `json:"run"` // the live run, else the last one; null if there was none
+	Run      *Run                `json:"run"` // as in Report
 	Counts   map[state.Phase]int `json:"counts"`
 	Outcome  Outcome             `json:"outcome"`
 	Tally    Tally               `json:"tally"`

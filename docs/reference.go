@@ -3,7 +3,7 @@ package docs
 
 import "embed"
 
-// Reference is the folder reference.
+// Reference contains the folder docs/reference.
 //
 //go:embed reference
 var Reference embed.FS

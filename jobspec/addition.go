@@ -39,7 +39,7 @@ type Addition struct {
 type (
 	// A PlainValue is printed without quotes, even if it looks like a number.
 	PlainValue string
-	// A OneLine is a text that is printed on one line.
+	// A OneLine is text that is printed on one line.
 	OneLine string
 )
 

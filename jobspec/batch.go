@@ -56,7 +56,7 @@ type File struct {
 
 // Options are the command-line options for reading job files.
 type Options struct {
-	Command    string            // the command that reads the files, for hints, such as "gpurun check"; "" for a run
+	Command    string            // for hints: the command that reads the files, such as "gpurun check"; "" for a run
 	Format     string            // one of Formats; "" to detect it
 	Lines      map[string]Lines  // the files to read as lists of commands, by path as given
 	Config     string            // --config: the block dialect's settings file; "" for config.yaml next to the job file
@@ -85,8 +85,8 @@ func ServiceOf(url string) (service, address string, err error) { return setting
 // Labels returns a unique name for each target, free of secrets.
 func Labels(all []Notify) []string { return settings.Labels(all) }
 
-// Targets returns the run's own targets, which are given as all, followed by the targets that only
-// jobs set. The latter get no run events.
+// Targets returns the run's own targets, all, followed by the targets that only jobs set. The latter
+// get no run events.
 func (b *Batch) Targets(all []Notify) []Notify {
 	for i := range b.Jobs {
 		for _, n := range b.Jobs[i].Spec.Notify {
@@ -98,7 +98,8 @@ func (b *Batch) Targets(all []Notify) []Notify {
 	return all
 }
 
-// LongestFirst is the order that starts the longest jobs first, as estimated from similar jobs.
+// LongestFirst is the order that starts the longest jobs first. It estimates a job's duration from
+// similar jobs.
 const LongestFirst = settings.LongestFirst
 
 // RealPaths returns the paths of the batch's files with links resolved, as the state records them.
@@ -235,9 +236,8 @@ func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint s
 }
 
 // Continue returns b updated with next, a later reading of the same files. A job in next with the
-// same file and key as a job in b gets the ID of the job in b, and otherwise replaces it. at maps
-// each ID to the job's index in next, or to -1 for a job that is no longer in next. Such jobs stay
-// unchanged.
+// same file and key as a job in b replaces that job but keeps its ID. at maps each ID to the job's
+// index in next, or to -1 for a job that is no longer in next. Such jobs stay unchanged.
 func (b *Batch) Continue(next *Batch) (merged *Batch, at []int32) {
 	type place struct {
 		file int

@@ -17,7 +17,7 @@
 // (runner/cli/grammar.go). Put the four functions into a file of their own, like plain.go: reading
 // fills in a fileJobs (load.go), and each job becomes a proto (proto.go), which expand (expand.go)
 // turns into jobs with names, keys and specs. A parser of more than a few lines belongs in its own
-// package, such as jobspec/block. That package must not use jobs, and its allowed imports are
+// package, such as jobspec/block. That package must not depend on jobs, and its allowed imports are
 // listed in runner/house_test.go. Describe the dialect in docs/reference/jobfile.md, and add an
 // example to jobs/.
 package jobspec

@@ -19,7 +19,7 @@ import (
 //
 // The key covers commands and args (with parameters filled in, but run-time variables left as is),
 // parameters, env, shell, the values of the rendered config, and the work dir as written. If
-// several jobs in the file are equal in all of these, it also covers their number among these jobs.
+// several jobs in the file are equal in all of these, it also covers each job's number among them.
 // It does not cover name (unless a text uses {name}), resources, retries, log, needs, or the
 // location of the file. docs/reference/jobfile.md documents this.
 const recipe = "gpurun key 1"
@@ -209,7 +209,7 @@ func (j *Job) written(take func(name, value string) (string, bool)) digest {
 	return d
 }
 
-// seed matches a seed in a text: --seed 42, seed=42, x_seed42.yaml.
+// seed matches a seed in text: --seed 42, seed=42, x_seed42.yaml.
 var seed = regexp.MustCompile(`(?i)(seeds?["']?[-_=:, ]{0,3})[0-9]+`)
 
 func (d digest) sum64() uint64 {

@@ -149,7 +149,7 @@ func lineName(text string) string {
 	return cmp.Or(shortened(slugOf(text)), "line") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// slugOf returns a text with hyphens in place of characters that are not allowed in names.
+// slugOf returns text with hyphens in place of characters that are not allowed in names.
 func slugOf(text string) string {
 	words := strings.FieldsFunc(text, func(c rune) bool {
 		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._=", c))
@@ -166,8 +166,8 @@ func shortened(slug string) string {
 
 // nameDistinctly renames long lines after the words in which they differ from other lines with the
 // same first word. names holds the slugs of lines that were named before, by hash; nameDistinctly
-// adds the slugs of the other long lines. apart is false for a list that was named by a version
-// that did not keep names. Its lines are still named after their beginnings and ends.
+// adds the slugs of the other long lines. apart is false for a list that was named by a version of
+// gpurun that did not keep names: its lines are still named after their beginnings and ends.
 func nameDistinctly(list []commandLine, names map[string]string, apart bool) {
 	have := map[[2]string]int{} // number of lines with a given first word that contain a given word
 	for _, l := range list {

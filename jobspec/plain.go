@@ -82,7 +82,7 @@ func (p *proto) setResource(key, value string) {
 }
 
 // guardWorkDir refuses an unquoted {work_dir} whose value needs quotes: rm -rf {work_dir}/x must
-// not see half of a path.
+// never run with half of a path.
 func (p *proto) guardWorkDir(t *expand.Text) {
 	dir := p.file.workDir
 	if shellescape.Quote(dir) == dir {

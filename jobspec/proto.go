@@ -76,7 +76,7 @@ func (p *proto) checkFormats(t *expand.Text, what string) {
 	}
 }
 
-// optional reads a text that may be missing.
+// optional reads the text of a key that may be missing.
 func (p *proto) optional(key string, known expand.VarSet) *expand.Text {
 	n := p.get(key)
 	if n == nil {
@@ -92,7 +92,7 @@ func (p *proto) optional(key string, known expand.VarSet) *expand.Text {
 	return t
 }
 
-// textList reads a text or a list of texts.
+// textList reads the texts of a key whose value is a text or a list of texts.
 func (p *proto) textList(key string, known expand.VarSet) []*expand.Text {
 	n := p.get(key)
 	if n == nil {
@@ -132,7 +132,7 @@ func (p *proto) spec(v *expand.Values) *Spec {
 	return p.specs[key]
 }
 
-// shares reports whether jobs without the key share may share GPUs.
+// shares reports whether jobs may share GPUs if they do not set the key "share".
 func (p *proto) shares() bool {
 	if _, given := p.file.given["share"]; given {
 		return p.file.settings.Share

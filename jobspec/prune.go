@@ -87,7 +87,7 @@ func (f *fileJobs) checkAmong(what string, among []*expand.Text, params []string
 }
 
 // lintPrune warns about jobs that prune never compares, because too few differ only in the among
-// parameters, and about metrics that it would misread.
+// parameters, and about metrics that prune would misread.
 func (l *loader) lintPrune() {
 	size, groups := map[uint64]int{}, map[*expand.Job][]uint64{}
 	var first []*Job

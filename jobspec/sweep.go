@@ -61,7 +61,7 @@ type sweepConverter struct {
 	grid   bool
 	macro  string          // how the command passes parameters
 	names  []string        // names of the parameters so far
-	known  []string        // names of the parameters found in the first pass; {name} in a text would refer to them
+	known  []string        // names of the parameters found in the first pass, which {name} in text would refer to
 	quoted map[string]bool // parameters with values that need quotes in a command
 }
 
@@ -143,7 +143,7 @@ func (c *sweepConverter) read(root *yaml.Node) {
 
 // quote quotes a word of the command.
 func (c *sweepConverter) quote(word string) string {
-	word = envMacro.ReplaceAllString(shellescape.Quote(word), `'"$${$1-$1}"'`) // the macro if the variable is unset
+	word = envMacro.ReplaceAllString(shellescape.Quote(word), `'"$${$1-$1}"'`) // the variable's name if the variable is unset
 	return expand.Escape(word, c.known...)
 }
 
@@ -278,8 +278,8 @@ func (c *sweepConverter) draw(k, v *yaml.Node) string {
 	return word + " " + span
 }
 
-// spelled returns a value as W&B's agent, a Python program, passes it as an argument. A text in a
-// list or mapping is quoted, with double quotes in JSON.
+// spelled returns a value as W&B's agent, a Python program, passes it as an argument. Text in a list
+// or mapping is quoted, with double quotes in JSON.
 func (c *sweepConverter) spelled(n *yaml.Node, quote string) string {
 	tag := n.ShortTag()
 	if quote == "" && n.Kind == yaml.ScalarNode && tag != "!!bool" && tag != "!!null" {

@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// BasePath returns the path of the base. The path may contain {work_dir}, which is replaced even in
-// the key.
+// BasePath returns the path of the base. The path may contain {work_dir}, which is replaced even when
+// the job's key is computed.
 func (c *Config) BasePath(v *Values) (string, error) {
 	at := *v
 	if at.Runtime == nil {

@@ -72,7 +72,7 @@ func parseGiven(text string) (*Given, error) {
 	return g, nil
 }
 
-// givenValues splits a text at commas outside of quotes. A quoted value is text.
+// givenValues splits text at commas outside quotes. A quoted value is always text.
 func givenValues(text string) (list []*yaml.Node) {
 	from, quote := 0, byte(0)
 	add := func(s string) {

@@ -83,7 +83,7 @@ func (j *Job) Run() []*Text {
 // Logs returns the paths of log, stdout and stderr, each nil if not given.
 func (j *Job) Logs() []*Text { return []*Text{j.Log, j.Stdout, j.Stderr} }
 
-// LogsUse reports whether the path of any log contains a variable of a kind.
+// LogsUse reports whether the path of any log contains a variable of kind k.
 func (j *Job) LogsUse(k VarKind) bool {
 	return slices.ContainsFunc(j.Logs(), func(t *Text) bool { return t.Uses(k) })
 }

@@ -24,7 +24,7 @@ type Metric struct {
 	Rule    string // identifies the rule that reads the points of its curve
 }
 
-// A Goal is whether a higher or lower value is better.
+// A Goal says whether a higher or lower value is better.
 type Goal string
 
 const (

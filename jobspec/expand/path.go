@@ -10,8 +10,8 @@ import (
 
 var pathVariable = regexp.MustCompile(`\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
 
-// Path expands ~ and $VAR. It refuses ~name, the home of another user, because it would create a
-// folder with that name. An unset variable is an error: rm -rf $DIR/x must not become rm -rf /x, nor
+// Path expands ~ and $VAR. It refuses ~name, the home of another user, which would otherwise become
+// the name of a folder. An unset variable is an error: rm -rf $DIR/x must not become rm -rf /x, nor
 // may a log be written to /.
 func Path(s string) (string, error) {
 	if rest, ok := strings.CutPrefix(s, "~"); ok && (rest == "" || rest[0] == '/') {

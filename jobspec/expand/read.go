@@ -113,7 +113,7 @@ func (r *matrixReader) declare(k *yaml.Node) bool {
 	return r.declares(k.Value, k, r.Source, k.Line, k.Column)
 }
 
-// declares records the name of a new parameter, which the node at defines. It reports an invalid
+// declares records the name of a new parameter and the node that defines it. It reports an invalid
 // name at the given line and column of s.
 func (r *matrixReader) declares(name string, at *yaml.Node, s *source.Source, line, col int) bool {
 	env := ParamEnv(name)

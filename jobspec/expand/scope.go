@@ -78,7 +78,7 @@ func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
 	return t, left, bad
 }
 
-// Escape returns a text that renders as s in a job with these parameters. It doubles the braces of
+// Escape returns text that renders as s in a job with these parameters. It doubles the braces of
 // words that would be variables, or would be refused as such.
 func Escape(s string, params ...string) string {
 	sc := &Scope{Params: params, Known: AtStart, Where: "run"}
@@ -139,7 +139,7 @@ func (sc *Scope) near(word string) string {
 	return ""
 }
 
-// Compile parses a text in a file. It reports unknown and forbidden variables, and warns about
+// Compile parses text from a file. It reports unknown and forbidden variables, and warns about
 // words that look like variables but are not.
 func (sc *Scope) Compile(s *source.Source, raw string, line, col int) (*Text, bool) {
 	t, left, bad := sc.parse(raw)

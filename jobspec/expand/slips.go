@@ -32,7 +32,7 @@ func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 	}
 }
 
-// nearlyRange reports whether a text looks like a range: 1-5, 1 - 5, 0...9 or 1e-5..1e-3.
+// nearlyRange reports whether text looks like a range: 1-5, 1 - 5, 0...9 or 1e-5..1e-3.
 func nearlyRange(s string) bool {
 	for _, sign := range []string{"...", "..", "-"} {
 		if from, to, ok := strings.Cut(s, sign); ok {
@@ -52,7 +52,7 @@ func (r *matrixReader) oneValueSlip(name string, v *yaml.Node) {
 }
 
 // containsNumbers reports whether a list has only one value, or contains a number. In other lists,
-// texts such as the age groups 0-9 and 10-19 are not meant as ranges.
+// text such as the age groups 0-9 and 10-19 is not meant as ranges.
 func containsNumbers(list *yaml.Node) bool {
 	return len(list.Content) == 1 || slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return source.IsNumber(n.Value) })
 }

@@ -94,7 +94,7 @@ func (t *Text) Constant() bool {
 	return !slices.ContainsFunc(t.Segs, func(g Segment) bool { return g.Kind != VarLiteral })
 }
 
-// Uses reports whether the text contains a variable of a kind.
+// Uses reports whether the text contains a variable of kind k.
 func (t *Text) Uses(k VarKind) bool {
 	return t != nil && slices.ContainsFunc(t.Segs, func(g Segment) bool { return g.Kind == k })
 }

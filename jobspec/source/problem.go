@@ -20,7 +20,7 @@ type Problem struct {
 	Lint string `json:"lint,omitempty"`   // the lint that found it, as named in allow
 }
 
-// Because returns p with the text of err appended. If err has a fix, it becomes the hint.
+// Because returns p with the text of err appended. If err has a fix, the fix becomes the hint.
 func (p Problem) Because(err error) Problem {
 	p.Text += err.Error()
 	var f *Fault
@@ -35,7 +35,7 @@ type Fault struct{ Text, Hint string }
 
 func (f *Fault) Error() string { return f.Text }
 
-// Faultf returns a Fault with a formatted text.
+// Faultf returns a Fault with formatted text.
 func Faultf(hint, format string, args ...any) error {
 	return &Fault{fmt.Sprintf(format, args...), hint}
 }
@@ -135,8 +135,8 @@ func Nearest(word string, known []string) string {
 }
 
 // Closest returns the known word nearest to word; if several are equally near, the first of them.
-// It ignores known words whose distance is larger than most returns for them, and returns "" if
-// none remains.
+// It ignores each known word whose distance is larger than the result of most, and returns "" if none
+// remains.
 func Closest(word string, known []string, most func(known string) int) (best string) {
 	least := len(word) + 1
 	for _, k := range known {

@@ -8,7 +8,7 @@ import (
 )
 
 // Outside of flow style, every YAML parser reads an unquoted value as text if it matches plainText but
-// not otherValue. singleQuoted matches texts that need no escape in single quotes.
+// not otherValue. singleQuoted matches text that needs no escape in single quotes.
 var (
 	plainText    = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./=,+@%^~();<>|$&\\ -]*$`)
 	singleQuoted = regexp.MustCompile(`^[ -&(-~]+$`)
@@ -16,8 +16,8 @@ var (
 	plainValue   = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|auto|wait|kill|fail|exit|oom|timeout|stalled|warn|signal|lost|all)$`)
 )
 
-// Spell formats a text for a YAML file: without quotes if they are not needed, and in single quotes
-// if double quotes would need backslashes.
+// Spell formats text for a YAML file: without quotes if they are not needed, and in single quotes if
+// double quotes would need backslashes.
 func Spell(s string) string {
 	switch {
 	case plainText.MatchString(s) && !otherValue.MatchString(s) && s[len(s)-1] != ' ':
@@ -49,8 +49,8 @@ func SpellValue(s string) string {
 // either end, and a first line that is not indented.
 var inBlock = Regexp(`\A[!-~][ -~]*(?:\n(?:[\t ]*[!-~][\t -~]*)?)*\n[\t ]*[!-~][\t -~]*\n?\z`)
 
-// SpellScript formats a text of several lines as a literal block, if that reproduces the text. The
-// caller indents the lines. Otherwise, head is the result of Spell.
+// SpellScript formats text of several lines as a literal block, whose lines the caller indents. If a
+// literal block would not reproduce the text, head is the result of Spell.
 func SpellScript(s string) (head string, lines []string) {
 	if !inBlock().MatchString(s) {
 		return Spell(s), nil

@@ -38,8 +38,8 @@ func ParseYAML(data []byte) (root *yaml.Node, err error) {
 	return doc.Content[0], nil
 }
 
-// jsonEscape matches an escape in JSON. Of an escape such as \u00e9, it matches only the \u, unless
-// the escape is a pair of surrogates.
+// jsonEscape matches an escape in JSON. In an escape such as \u00e9, it matches only the \u, but it
+// matches a pair of surrogates as a whole.
 var jsonEscape = Regexp(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|.)`)
 
 // Document parses the file, which must be a single document. JSON may contain two kinds of escapes

@@ -1,7 +1,7 @@
 // Package agent serves gpurun to programs through the Model Context Protocol on standard input and
 // output, with one tool for each verb. It decides nothing and reads no files. Each call runs the
-// command of the same name in a process that is restricted to the folders named by the user, and
-// returns its output.
+// command of the same name and returns its output. The process is restricted to the folders named by
+// the user, except for run, which starts only after a restricted plan of the same job file.
 //
 // Results contain untrusted text: names, parameters, logs and other users' job names. So the
 // package removes control characters, masks secrets and marks logs as untrusted.
@@ -69,7 +69,7 @@ func Serve(ctx context.Context, c Config, in io.ReadCloser, out io.WriteCloser) 
 	return err
 }
 
-// maxCommands is the limit of concurrent commands in a session.
+// maxCommands is the maximum number of concurrent commands in a session.
 const maxCommands = 8
 
 // server is the state of one session.
@@ -81,7 +81,7 @@ type server struct {
 	missing map[string]string // permission that each omitted tool needs
 }
 
-// allowed reports whether a tool may be offered, and records those that may not.
+// allowed reports whether a tool may be offered. If not, it records the permission that the tool needs.
 func (s *server) allowed(tool, needs string) bool {
 	if needs == "" || slices.Contains(s.Allow, needs) {
 		return true
@@ -93,7 +93,7 @@ func (s *server) allowed(tool, needs string) bool {
 	return false
 }
 
-// refuse rejects calls of tools that are not allowed, and converts the library's argument errors to
+// refuse rejects calls to tools that are not allowed, and converts the library's argument errors to
 // problems.
 func (s *server) refuse(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -134,7 +134,7 @@ func problem(code, text, hint string) error {
 	return &problems{string(b)}
 }
 
-// clean makes a text safe to show, line by line.
+// clean makes text safe to show, line by line.
 func (s *server) clean(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {

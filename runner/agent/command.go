@@ -15,11 +15,11 @@ import (
 	"gpurun/state/schema"
 )
 
-// These limit how long a command may run, because some clients give up on a call after a minute, and
-// how long it may take to exit after SIGTERM. Tests shorten them.
+// maxRunTime is how long a command may run, because some clients give up on a call after a minute.
+// exitWait is how long it may take to exit after SIGTERM. Tests shorten both.
 var maxRunTime, exitWait = 55 * time.Second, 3 * time.Second
 
-// maxOutput is the most output in bytes that a command may print.
+// maxOutput is the most output that a command may print, in bytes.
 const maxOutput = 64 << 20
 
 // An answer is a command's output and exit status.

@@ -45,7 +45,7 @@ func (s *server) log(ctx context.Context, file string, in logIn) (any, error) {
 	return l, nil
 }
 
-// lastPart returns the end of a text, from the start of a line if it has several.
+// lastPart returns the end of text. If the end has several lines, it starts with a whole line.
 func lastPart(text string) (end string, cut bool) {
 	text = strings.ToValidUTF8(text, "?")
 	if len(text) <= maxLog {

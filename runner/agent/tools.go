@@ -81,8 +81,8 @@ func schemaOf[Out any]() *jsonschema.Schema {
 	return s
 }
 
-// loosen relaxes a schema so that later versions may add fields, and unknown maps may be null. The
-// elements of a list are never null, although they may be pointers in Go.
+// loosen relaxes a schema so that later versions may add fields, and a map may be null if its content
+// is unknown. The elements of a list are never null, even if they are pointers in Go.
 func loosen(s *jsonschema.Schema) {
 	if s == nil {
 		return

@@ -53,8 +53,8 @@ type Record struct {
 	Began, Ended          int    // see fold.Command
 }
 
-// bad returns the first text of a command that is not valid UTF-8, quoted in ASCII, or "" if there is
-// none. Of a variable, it returns only the name.
+// bad returns the first string in a command that is not valid UTF-8, quoted in ASCII, or "" if all
+// are valid. For a variable, it returns only the name.
 func (r *Record) bad() string {
 	for _, list := range [][]string{r.Argv, {r.Dir, r.Stdin, r.Stdout, r.Stderr}} {
 		for _, s := range list {
@@ -185,7 +185,7 @@ func (h *host) prepare() (err error) {
 		}
 	}
 	bin, py := root+h.Home+"/bin/", root+h.Home+"/py"
-	brief, _ := scripts.ReadFile("fakes/sitecustomize.py") // lets the host end the sleeps of Python that runs for real
+	brief, _ := scripts.ReadFile("fakes/sitecustomize.py") // lets the host end the sleeps of Python programs that run for real
 	data, err := json.Marshal(h.Config)
 	err = errors.Join(err, os.MkdirAll(bin, 0o755), os.MkdirAll(py, 0o755), os.WriteFile(py+"/sitecustomize.py", brief, 0o644), os.WriteFile(root+h.Home+"/config", data, 0o644))
 	for _, name := range h.names() {

@@ -35,7 +35,7 @@ func script(argv []string) int {
 	return runs(append([]string{"sh", "-c", string(text)}, argv...), false)
 }
 
-// terminal passes a command of tmux or screen to the host, and prints the host's answer.
+// terminal passes a tmux or screen command to the host, and prints the host's answer.
 func terminal(argv []string) int {
 	a := ask(own("terminal", argv))
 	fmt.Fprint([]*os.File{os.Stdout, os.Stderr}[min(a.Status, 1)], a.Text)
@@ -77,7 +77,7 @@ func wait(argv []string) int {
 	return 0
 }
 
-// ids returns the job IDs in a text.
+// ids returns the job IDs in text.
 func ids(text string) (list []int) {
 	for _, n := range regexp.MustCompile(`\d+`).FindAllString(text, -1) {
 		id, _ := strconv.Atoi(n)

@@ -39,7 +39,7 @@ type host struct {
 	held, sleeps []*held
 	waits        []*held              // recorders that wait for submitted jobs to end, or for tmux wait-for -S
 	signals      map[string]bool      // channels that tmux wait-for -S signaled, but no wait-for has received
-	panes        []*pane              // of tmux and screen, the last selected one last
+	panes        []*pane              // of tmux and screen, the most recently selected one last
 	closed       []closing            // since the processes last slept
 	reals        map[int]bool         // PIDs of recorders that became the programs they cover
 	named        map[string]time.Time // modification times of the files that commands name
@@ -172,7 +172,7 @@ func (h *host) watch(pid int) {
 		return
 	}
 	file, err := os.Stat(at + "exe")
-	if self, err2 := os.Stat(h.Self); err == nil && err2 == nil && file.Size() != self.Size() { // neither a recorder nor a copy of one that is about to report
+	if self, err2 := os.Stat(h.Self); err == nil && err2 == nil && file.Size() != self.Size() { // not a recorder, or a copy of one, that is about to report
 		h.report.Escaped, h.report.Stopped = exe, "stopped: the launcher runs "+exe+", which gpurun capture cannot record"
 	}
 }
@@ -239,8 +239,8 @@ func (h *host) real(x *held) bool {
 		match(h.Run, argv) || !h.Proof && !match(h.Record, argv) && (script || condaName().MatchString(filepath.Base(argv[0])) && !slices.Contains(argv[1:min(2, len(argv))], "run") || python(argv[0]) && launcherPython().MatchString(strings.Join(argv[1:], " ")))
 }
 
-// reap collects ended processes. It then starts jobs, and answers recorders, that waited for them. It
-// reports whether it did anything.
+// reap collects ended processes. It then starts the jobs and answers the recorders that waited for
+// them. It reports whether it did anything.
 func (h *host) reap() (some bool) {
 	for {
 		var ws unix.WaitStatus
@@ -290,7 +290,7 @@ func (h *host) begin(j *job, stdin io.Reader) {
 	j.pid = -1
 	if pid, err := h.start(j.Record, stdin); err == nil {
 		j.pid = pid
-		if p, ok := procs.One(pid); ok { // sort its commands to where the launcher submitted the job
+		if p, ok := procs.One(pid); ok { // the job's commands come where the launcher submitted it, see inOrder
 			h.paths[p.ID] = append(slices.Clip(j.path), p.ID)
 		}
 	}
@@ -333,8 +333,9 @@ func (h *host) tree() (list []procs.ID) {
 }
 
 // sleepCounts returns a string that shows how often each thread has gone to sleep, or "" if one is
-// awake. If two such strings are equal, no thread ran in between, since it would have gone to sleep
-// once more. Held recorders are skipped. count is the number of all processes.
+// awake. If two such strings are equal, no thread ran in between, because a thread that ran would have
+// gone to sleep once more. Held recorders are skipped. count is the number of processes, including
+// held recorders.
 func (h *host) sleepCounts() (sleeping string, count int) {
 	known, list := map[int]bool{}, h.tree()
 	for _, x := range slices.Concat(h.held, h.sleeps, h.waits) {
@@ -449,8 +450,8 @@ func (h *host) record(x *held) (real bool) {
 var readers = strings.Fields("sh bash dash zsh ksh make gmake")
 
 // reader finds the program that reads a pipe. If that is tee, possibly after filters, file is the file
-// that tee writes. Otherwise, read is set, and shell is set if a shell or make that started the
-// writer reads the pipe.
+// that tee writes. Otherwise, read is set, and shell is set if the program is a shell or make and
+// started the writer.
 func (h *host) reader(writer int, pipe string) (shell, read bool, file string) {
 	for _, id := range h.tree() {
 		at := fmt.Sprintf("/proc/%d/", id.PID)

@@ -188,7 +188,7 @@ func (m *Mapping) Key(r *Record) string {
 	return fmt.Sprintf("%q in %q with %q", words, r.Dir, m.env(r.Env))
 }
 
-// relative returns a path relative to dir, unless dir is too far away.
+// relative returns path relative to dir, or unchanged if that leads up more than two levels.
 func relative(dir, path string) string {
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || strings.Count(rel, "../") > 2 {

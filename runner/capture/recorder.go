@@ -26,13 +26,13 @@ type message struct {
 	Group   int    // ID of a job or array; 0 for a new one
 	Real    bool   // answer: run the command for real
 	Channel string // of tmux wait-for
-	Text    string // answer: output of a terminal's command
-	Status  int    // answer: its exit status
-	Bad     string // first text of the command that is not UTF-8, which JSON would alter; "" if there is none
+	Text    string // answer: output of a tmux or screen command
+	Status  int    // answer: exit status of that command
+	Bad     string // first string in the command that is not UTF-8, because JSON would alter it; "" if there is none
 }
 
 // IsRecorder reports whether this process stands in for another program, that is, whether a host
-// exists and the name is not gpurun.
+// exists and argv0 is not the name of gpurun.
 func IsRecorder(argv0 string) bool {
 	name := filepath.Base(argv0)
 	_, err := os.Stat(home() + "/sock")
@@ -79,8 +79,8 @@ func own(op string, argv []string) message {
 	return message{Op: op, PID: os.Getpid(), Record: r, Bad: r.bad()}
 }
 
-// runs replaces this process with a program. If real is set, that is the program that this recorder
-// covers, so runs looks for the original.
+// runs replaces this process with a program. If real is set, this recorder covers the program, so
+// runs looks for the original.
 func runs(argv []string, real bool) int {
 	env := os.Environ()
 	if real {

@@ -158,8 +158,8 @@ func bind(from, to string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, nil, 0o755), unix.Mount(from, to, "", unix.MS_BIND, ""))
 }
 
-// overlay mounts an overlay of the folder from on the folder to. It stores changes below the folder
-// with.
+// overlay mounts an overlay of the folder 'from' at the path 'to'. Changes go to a folder below the
+// path 'with'.
 func overlay(from, to, with string) error {
 	up, mode := with+"/up", fs.FileMode(0o755)
 	if fi, err := os.Stat(from); err == nil {
@@ -176,13 +176,13 @@ func overlay(from, to, with string) error {
 }
 
 const (
-	maxMirrored = 10_000  // entries that mirror looks at
-	maxCopied   = 1 << 20 // size of a file that it copies
+	maxMirrored = 10_000  // the most entries that mirror looks at
+	maxCopied   = 1 << 20 // the size of the largest file that it copies
 )
 
-// mirror copies some folders and small files to the upper folder of an overlay: those that the user
-// can write to although the namespace lacks their owner or group, as in a group's setgid folder. The
-// kernel refuses to copy them up.
+// mirror copies a folder or small file to the upper folder of an overlay if the user can write to it
+// but the namespace lacks its owner or group, as in a group's setgid folder. The kernel would refuse
+// to copy it up.
 func (h *host) mirror(from, up string) {
 	mode := func(path string, fi fs.FileInfo) (m fs.FileMode) {
 		for _, bit := range []uint32{unix.R_OK, unix.W_OK, unix.X_OK} {
@@ -303,7 +303,7 @@ func pathIn(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// enter makes the tree the root, drops all privileges and re-executes gpurun there.
+// enter makes the sandbox's tree the root, drops all privileges and re-executes gpurun there.
 func (h *host) enter(root string) error {
 	runtime.LockOSThread() // capabilities belong to a thread, and execve keeps this one
 	err := errors.Join(os.Chdir(root), unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH), os.Chdir("/"))

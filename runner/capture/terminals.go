@@ -39,8 +39,8 @@ func (p *pane) names() []string {
 }
 
 // find returns the panes of a target, the selected one last. It tries the target as it is, then
-// completed with the current window or session. tmux itself tries the completed target first, so it
-// types what a loop sends to session 0 in pane 0 of the newest session.
+// completed with the current window or session. tmux itself tries the completed target first: if a
+// loop sends keys to session 0, tmux types them in pane 0 of the newest session.
 func (h *host) find(program, target string) []*pane {
 	list := slices.DeleteFunc(slices.Clone(h.panes), func(p *pane) bool { return p.program != program })
 	if target = strings.TrimPrefix(target, "="); target == "" || len(list) == 0 {
@@ -72,7 +72,7 @@ func alive(list []*pane) []*pane {
 	return slices.DeleteFunc(slices.Clone(list), func(p *pane) bool { return p.pid <= 0 })
 }
 
-// terminal runs a command of tmux or screen.
+// terminal runs a tmux or screen command.
 func (h *host) terminal(x *held) {
 	if words := x.Record.Argv[1:]; filepath.Base(x.Record.Argv[0]) == "screen" {
 		h.screen(x, words)
@@ -116,7 +116,7 @@ func (h *host) open(x *held, p *pane, argv []string) {
 	}
 }
 
-// write types a text. Its complete lines are commands for the pane's shell.
+// write types text into a pane. Complete lines are commands for the pane's shell.
 func (h *host) write(x *held, p *pane, text string) {
 	text = p.line + strings.ReplaceAll(text, "\r", "\n")
 	end := strings.LastIndexByte(text, '\n') + 1
@@ -128,7 +128,7 @@ func (h *host) write(x *held, p *pane, text string) {
 		}
 		p.inside = strings.TrimSpace(interactive().FindString(line))
 	}
-	if !p.hooked && strings.Contains(lines, "conda activate") { // in a terminal, the shell reads startup files
+	if !p.hooked && strings.Contains(lines, "conda activate") { // in a real terminal, the shell's startup files do this
 		p.hooked, lines = true, `eval "$("${CONDA_EXE:-conda}" shell.bash hook)"`+"\n"+lines
 	}
 	if n, _ := unix.Write(p.in, []byte(lines)); n < len(lines) {
@@ -192,11 +192,11 @@ var (
 	otherKey  = source.Regexp(`(?i)^(?:(?:[CMS]-)+.|\^.|Up|Down|Left|Right|Escape|B?Tab|BSpace|DC|IC|Home|End|[NP]Page|Pg(?:Up|Dn)|Page(?:Up|Down)|F\d+|KP.+)$`)
 	// interactive matches a line that starts an interactive program.
 	interactive = source.Regexp(`^\s*(?:ssh(?:\s+-\S+)*\s+[^-\s]\S*|(?:docker|podman|singularity|apptainer|kubectl)\s.*\b(?:ba|z)?sh|(?:singularity|apptainer)\s+shell\s.*|i?python[0-9.]*)\s*$`)
-	// stuffed matches the parts of a text that screen replaces before it types the text.
+	// stuffed matches what screen's stuff command replaces in its argument before it types the text.
 	stuffed = source.Regexp(`\\[0-7]{1,3}|\\.|\^.|\$\{?\w+\}?`)
 )
 
-// tmux runs the commands of a call, which are separated by semicolons.
+// tmux runs the commands of a tmux call, which are separated by semicolons.
 func (h *host) tmux(x *held, words []string) {
 	values, words := lint.ShortOptions(words, "LSfcT")
 	if values['V'] != nil {
@@ -277,14 +277,14 @@ func (h *host) tmuxCommand(x *held, words []string) {
 	}
 }
 
-// format replaces tmux's variables in a text.
+// format replaces tmux's variables in text.
 func (p *pane) format(text string) string {
 	id, window, index := fmt.Sprint("%", p.Group), strconv.Itoa(p.window), strconv.Itoa(p.index)
 	return strings.NewReplacer("#{session_name}", p.session, "#S", p.session, "#{window_index}", window, "#I", window, "#{window_name}", p.title, "#W", p.title,
 		"#{pane_index}", index, "#P", index, "#{pane_id}", id, "#D", id, "#{pane_pid}", strconv.Itoa(p.pid)).Replace(text)
 }
 
-// tmuxOpen opens a pane in a new session, in a new window or, for split-window, beside another.
+// tmuxOpen opens a pane in a new session, in a new window or, for split-window, beside another pane.
 func (h *host) tmuxOpen(x *held, name, target string, values map[byte][]string, argv []string) {
 	p := &pane{program: "tmux", session: cmp.Or(strings.Join(values['s'], ""), strconv.Itoa(len(h.jobs))), title: strings.Join(values['n'], "")}
 	p.session = strings.NewReplacer(":", "_", ".", "_").Replace(p.session)
@@ -335,7 +335,7 @@ func (h *host) tmuxOpen(x *held, name, target string, values map[byte][]string, 
 	}
 }
 
-// sendKeys types texts and presses keys.
+// sendKeys types text and presses keys.
 func (h *host) sendKeys(x *held, p *pane, literal bool, keys []string) {
 	for _, k := range keys {
 		switch lower := strings.ToLower(k); {
@@ -359,9 +359,9 @@ func (h *host) sendKeys(x *held, p *pane, literal bool, keys []string) {
 	}
 }
 
-// screen runs a call of screen.
+// screen runs a screen command.
 func (h *host) screen(x *held, words []string) {
-	const valued = "SpthscTe" // -Logfile FILE reads as -L -o … -e FILE
+	const valued = "SpthscTe" // -Logfile FILE is parsed as -L -o … -e FILE
 	if len(words) == 1 && (words[0] == "-ls" || words[0] == "-list" || words[0] == "-wipe") {
 		live := alive(h.find("screen", ""))
 		for _, p := range live {

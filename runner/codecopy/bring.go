@@ -20,7 +20,7 @@ import (
 )
 
 // Link makes the paths accessible in the copy: it links those that exist only in the work dir, such
-// as output folders. For a pattern, it uses the fixed part.
+// as output folders. For a pattern, it links the path before the first wildcard.
 func (t *Tree) Link(paths ...string) error {
 	t.Lock()
 	defer t.Unlock()
@@ -76,9 +76,9 @@ func (t *Tree) leadsOut(rel string) bool {
 
 // Settle moves all files that jobs wrote in a copy to the work dir. Then, if remove is set and no
 // such file had to stay, it removes the copy. The caller has locked the copy, and no attempt uses
-// it. While another process is in the copy, Settle moves nothing and returns done=false. The notes
-// report files that stay in the copy, because moving them failed or the work dir has another
-// version by now.
+// it; Settle unlocks it. While another process is in the copy, Settle moves nothing and returns
+// done=false. The notes report that process, or the files that stay in the copy because moving them
+// failed or the work dir now has another version.
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
@@ -177,7 +177,7 @@ func (b *mover) folder(rel string, over bool) error {
 		if err := os.MkdirAll(to, 0o777); err != nil {
 			return err
 		}
-		if fresh && unix.Rename(b.at(rel), to) == nil { // the folder is still empty
+		if fresh && unix.Rename(b.at(rel), to) == nil { // works if the new folder is still empty
 			return b.link(rel)
 		}
 	}
@@ -216,9 +216,9 @@ func (b *mover) file(rel string, over bool) (err error) {
 // movingSuffix is the suffix of a file's second name while moveFile moves it.
 const movingSuffix = ".moving"
 
-// moveFile moves a file to the work dir; with RENAME_EXCHANGE, it replaces only a file whose
-// content still equals was. The copy's path then becomes a link. Until it does, both paths lead to
-// the same file, so a process that has it open keeps writing to it.
+// moveFile moves a file to the work dir. With RENAME_EXCHANGE, it replaces only a file whose content
+// still equals 'was'. Then the file's path in the copy becomes a link. Until then, both paths lead to
+// the same file, so a process that has the file open keeps writing to it.
 func (t *Tree) moveFile(rel string, how uint, was string) error {
 	from, to, tmp := t.at(rel), t.original(rel), t.Dir+movingSuffix
 	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {

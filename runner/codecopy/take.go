@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// maxCopied is the largest file that is copied; larger ones are linked.
+// maxCopied is the size of the largest file that is copied; larger files are linked.
 const maxCopied = 16 << 20
 
 // Limits of a copy. Variables, so that tests can lower them.
@@ -121,7 +121,8 @@ func (c *copier) ask(dir string, args ...string) (string, error) {
 	return strings.TrimRight(out, "\n"), err
 }
 
-// skipped reports whether a name is never copied: jobs recreate it, or it is not code.
+// skipped reports whether entries of this name are never copied: jobs recreate them, or they are not
+// code.
 func skipped(name string) bool { return name == ".git" || name == ".gpurun" || name == "__pycache__" }
 
 // copy copies the root and links its siblings, for jobs that use paths such as ../data. It ignores

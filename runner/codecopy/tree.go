@@ -71,7 +71,7 @@ func (t *Tree) Back(path string) string {
 	return path
 }
 
-// Unmap replaces the copy's path with the root's in a text.
+// Unmap replaces the copy's path with the root's in text.
 func (t *Tree) Unmap(text string) string { return strings.ReplaceAll(text, t.Home(), t.Root) }
 
 // home returns the target of a link, with paths in the copy replaced by the originals.
@@ -98,8 +98,8 @@ func (t *Tree) original(rel string) string { return filepath.Join(filepath.Dir(t
 
 func (t *Tree) at(rel string) string { return filepath.Join(t.Dir, rel) }
 
-// list returns the path of the file that lists a copy's items. It is beside the copy, because code
-// may use any name inside.
+// list returns the path of the file that lists a copy's items. The file is beside the copy, because
+// any name inside the copy may be the name of a code file.
 func list(dir string) string { return dir + ".json" }
 
 // Load returns the existing copy in a folder.

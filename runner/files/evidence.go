@@ -42,9 +42,9 @@ func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched
 	return found
 }
 
-// unchanged finds the jobs whose outputs and logs are as their last success left them. It does so
-// without reading their records, which are two ledger lines each: for 100,000 jobs, that would take
-// most of the time. For other jobs, the result is inconclusive.
+// unchanged finds jobs whose outputs or log are as their last success left them. It does not read the
+// jobs' records: for 100,000 jobs, reading two ledger lines each would take most of the time. The
+// other jobs may be unchanged as well.
 func (w *checker) unchanged() []bool {
 	whole, ended := make([]bool, len(w.batch.Jobs)), make([]state.Plain, len(w.batch.Jobs))
 	for id := range ended {
@@ -206,8 +206,8 @@ func (w *checker) changedInput(patterns []string, r *state.Record) (path string,
 	return "", unsure
 }
 
-// match returns the matches of a pattern with sizes and times but without hashes. It sums them up
-// as one input if the recorded start did.
+// match returns the matches of a pattern with sizes and times, but does not hash individual files. It
+// combines the matches into one input if the recorded start did.
 func (s *Search) match(pattern string, r *state.Record) ([]state.Input, error) {
 	paths, err := s.glob(pattern)
 	if err != nil || len(paths) == 0 {

@@ -2,8 +2,8 @@
 // end, and which metrics they report. It decides nothing.
 //
 // Patterns are absolute paths or globs (** matches any number of folders). A path that exists
-// exactly as written is taken literally, whatever characters it contains, and so is the folder at
-// the start of a pattern.
+// exactly as written is taken literally, whatever characters it contains, and so is an existing
+// folder at the start of a pattern.
 package files
 
 import (
@@ -18,8 +18,8 @@ import (
 	"gpurun/state/host"
 )
 
-// split splits a glob into its base folder and the rest. A folder that exists is taken literally,
-// such as a work dir named "runs [old]".
+// split splits a glob into its base folder and the rest. A folder that exists, such as a work dir
+// named "runs [old]", is taken literally.
 func split(pattern string) (base, rest string) {
 	base, rest = doublestar.SplitPattern(pattern)
 	for {
@@ -62,7 +62,8 @@ func FolderOf(pattern string) string {
 	return filepath.Dir(pattern)
 }
 
-// Short returns path relative to dir if it is inside, as users write it. It returns "" unchanged.
+// Short returns path the way users write it: relative to dir if it is inside dir, otherwise
+// unchanged.
 func Short(dir, path string) string {
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
@@ -81,8 +82,8 @@ func BeginsAt(from, size int64) int64 {
 	return max(from, 0)
 }
 
-// Tail returns the last bytes of a log, no more than most, and none before offset from, unless the
-// log is shorter than from. It returns nil if the file does not exist or there are no such bytes.
+// Tail returns the last bytes of a log: at most 'most' bytes, and none before offset 'from' unless the
+// log is shorter than that. It returns nil if the file does not exist or there are no such bytes.
 func Tail(path string, from int64, most int) []byte {
 	f, info, err := host.OpenRegular(path)
 	if err != nil {

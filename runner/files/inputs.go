@@ -14,12 +14,12 @@ import (
 	"gpurun/state/host"
 )
 
-// maxHashed is the largest input in bytes that is hashed. Larger ones are compared by size and
-// time.
+// maxHashed is the size in bytes of the largest input that is hashed. Larger inputs are compared by
+// size and time.
 const maxHashed = 64 << 20
 
 // maxListed is the most inputs that a start lists one by one. Beyond that, each pattern's matches
-// are summed up, so that the start fits in a ledger line.
+// become one input, so that the start fits in a ledger line.
 const maxListed = 100
 
 // Inputs returns the current state of a job's inputs. A folder is a single input, and so is a

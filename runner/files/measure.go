@@ -67,7 +67,7 @@ func Measure(list []jobspec.Metric, logs []LogPart, limits Limits) Measured {
 	return m
 }
 
-// found stores the text of a value.
+// found parses and stores a metric's value.
 func (m *Measured) found(x jobspec.Metric, text string) {
 	value, err := parseNumber(text)
 	if err != nil {
@@ -86,8 +86,8 @@ func (m *Measured) found(x jobspec.Metric, text string) {
 	}
 }
 
-// parseNumber parses a number as programs print it, along with punctuation that may follow it: tqdm
-// ends its lines with "acc=0.93]", and a printed dict with "'acc': 0.93}". It returns an infinity
+// parseNumber parses a number as programs print it. It ignores punctuation after the number: tqdm
+// ends its lines with "acc=0.93]", and a printed dict ends with "'acc': 0.93}". It returns an infinity
 // if the number is too large.
 func parseNumber(text string) (float64, error) {
 	value, err := strconv.ParseFloat(strings.TrimRight(strings.TrimSpace(text), ".,;%)]}"), 64)
@@ -184,7 +184,7 @@ func (m *Measured) inLine(list []jobspec.Metric, line []byte) []jobspec.Metric {
 	return left
 }
 
-// lastMatch returns the group of the last match in a line.
+// lastMatch returns the capture group of the last match in a line.
 func lastMatch(re *regexp.Regexp, line []byte) (text string, ok bool) {
 	if re == nil || !re.Match(line) { // much faster than finding groups
 		return "", false

@@ -2,9 +2,9 @@ package files
 
 import "gpurun/gpu"
 
-// outOfMemory matches the messages of frameworks when GPU memory runs out. It matches the error
-// itself, not advice ("lower the batch size if CUDA runs out of memory"), test names, or exhausted
-// host memory.
+// outOfMemory matches the messages that frameworks print when GPU memory runs out. It matches the
+// error itself, but not advice ("lower the batch size if CUDA runs out of memory"), test names, or
+// messages about host memory.
 var outOfMemory = pattern(`(?m)` +
 	// PyTorch, also on ROCm, and its older wording of the CUDA error.
 	`(CUDA|HIP) out of memory\. Tried to allocate` +

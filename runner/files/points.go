@@ -22,14 +22,14 @@ type LogPosition struct {
 	cut  [3]bool  // the log was truncated, so it no longer contains earlier attempts
 }
 
-// maxInMemory is the most points in memory before the curve drops the least informative ones.
+// maxInMemory is how many points are kept in memory before the curve drops the least informative ones.
 const maxInMemory = 20_000
 
 // Points reads the points of a metric that a job has logged after a position: the last match of
 // each line. A point's step is the last match of the step expression up to that line; without such
-// an expression, matches are counted. In a JSON log, points are the objects with a step. Only the
-// first log that has the metric counts. over means that the attempt has ended and its logs are
-// final.
+// an expression, it is the number of matches so far. In a JSON log, points are the objects with a
+// step. Only the first log that has the metric counts. over means that the attempt has ended and its
+// logs are final.
 func Points(m jobspec.Metric, logs []LogPart, at LogPosition, over bool) (state.Curve, LogPosition) {
 	if at.Rule != m.Rule { // a reload has changed it
 		at = LogPosition{Rule: m.Rule}

@@ -38,12 +38,11 @@ type JobResult struct {
 }
 
 // Result reads the GPURUN_RESULT file of a job: a sequence of JSON objects, in which later values
-// replace earlier ones. error_type is not a metric if its value is one that jobs may report.
-// Objects with a step are points of curves; Result also writes them to the file curve, one per
-// line, unless curve is "". If the metrics do not fit in the ledger, it copies the file to keep,
-// and MetricsFile is the only metric. It also copies a file that is too large to read as a whole. A
-// missing or empty file is not an error. If there is an error, Result still returns what it could
-// read.
+// replace earlier ones. An error_type of "oom" is not a metric. Objects with a step are points of
+// curves; Result also writes them to the path curve, one per line, unless curve is "". If the metrics
+// do not fit in the ledger, it copies the file to the path keep, and MetricsFile is the only metric.
+// It also copies a file that is too large to read as a whole. A missing or empty file is not an
+// error. If there is an error, Result still returns what it could read.
 func Result(path, keep, curve string) (left JobResult, err error) {
 	data, long, err := readResult(path)
 	if err != nil {
@@ -78,8 +77,8 @@ func Result(path, keep, curve string) (left JobResult, err error) {
 }
 
 // readable reports whether a ledger with these metrics can be read again. It rejects numbers like
-// 1e400, which no float64 holds, and values that are nested too deeply, because the job would count
-// as lost.
+// 1e400, which no float64 holds, and values that are nested too deeply: the job would count as lost,
+// because its record would be unreadable.
 func readable(metrics []byte) bool {
 	return json.Unmarshal(slices.Concat([]byte(`{"metrics":`), metrics, []byte("}")), &state.Fact{}) == nil
 }
@@ -114,8 +113,8 @@ func writeCurve(path string, points []byte) error {
 	return nil
 }
 
-// readResult reads a result file. If the file is too large, it reads only the end, which has the
-// last values, beginning with the first line there that starts an object.
+// readResult reads a result file. If the file is too large, it returns only the end, which has the
+// last values, from the first line there that starts an object.
 func readResult(path string) (data []byte, long bool, err error) {
 	f, info, err := host.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {

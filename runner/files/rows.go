@@ -17,10 +17,10 @@ import (
 	"gpurun/jobspec"
 )
 
-// maxTable is the largest file of metrics, in bytes.
+// maxTable is the size in bytes of the largest metrics file that is read.
 const maxTable = 1 << 30
 
-// maxDocument is the largest file that is read into memory as a whole, in bytes.
+// maxDocument is the size in bytes of the largest file that is read into memory as a whole.
 const maxDocument = 64 << 20
 
 // formats are the readers of metrics files by file extension. They pass the rows of a file to

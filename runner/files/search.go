@@ -54,7 +54,7 @@ func NewLook() *Search {
 }
 
 // limit returns how long the next search may take. After earlier searches have used up the total,
-// it is short, but enough for an ordinary pattern.
+// this time is short, but enough for an ordinary pattern.
 func (s *Search) limit() time.Duration {
 	if s.all == 0 {
 		return s.one

@@ -20,8 +20,8 @@ const (
 	fatal          // the exception of a traceback, a crash, a missing command
 )
 
-// pattern compiles a regular expression on first use. Most commands and all successful jobs need
-// none of them, and compiling them would take a tenth of a command's startup time.
+// pattern compiles a regular expression on first use. Most commands and all successful jobs need none
+// of these expressions, and compiling them would take a tenth of a command's startup time.
 func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

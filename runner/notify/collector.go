@@ -31,7 +31,7 @@ type item struct {
 	more int                     // failed jobs it counts but does not name
 }
 
-// An event is a fact of a job of the batch.
+// An event is a fact about a job of the batch.
 type event struct {
 	job int
 	state.Fact
@@ -43,11 +43,11 @@ const maxJobs = 20
 // A collector turns facts and snapshots of a run into items. It has no side effects.
 type collector struct {
 	batch  *jobspec.Batch
-	hide   func(string) string // masks secrets; nil masks only recognizable ones
+	hide   func(string) string // masks secrets; if nil, only recognizable secrets are masked
 	ran    bool                // a job has started since the run was last done
 	failed int                 // jobs that have failed so far
 	busy   map[int]bool        // GPUs in use since they were last reported as free
-	logs   map[string]string   // by uni_id of running attempts, since later facts leave them out
+	logs   map[string]string   // logs of running attempts by uni_id, because later facts omit them
 }
 
 // collect returns new items. s is nil if there are only facts.
@@ -158,9 +158,9 @@ func clean(s string) string {
 	}, s))
 }
 
-// wanted returns the items that a target subscribes to, in the settings or in a job. An item that its
-// job's own notify sends to the target goes only to the entry for that target without a minimum
-// duration. The first failure counts as a failure, too.
+// wanted returns the items to send for one entry in the list of targets. A target may have an entry
+// with a minimum duration and one without. If the job's own notify selects an item for the target, the
+// item is sent only for the entry without. The first failure counts as a failure, too.
 func wanted(items []item, by *jobspec.Notify) (list []item) {
 	for _, it := range items {
 		in := func(on []string) bool {

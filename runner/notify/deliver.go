@@ -14,7 +14,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// deliver sends a message to a target, concurrently with everything else.
+// deliver sends a message to a target in a new goroutine.
 func (s *Sink) deliver(t *target, n schema.Notification) {
 	o := t.order
 	o.Notification = n
@@ -57,8 +57,8 @@ func (s *Sink) problem(t *target, how outcome) {
 
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$(?:\w+|\{\w+\})`) })
 
-// resolve replaces the environment variables in a target's URL. In the user and password, their
-// values may contain any character.
+// resolve replaces the environment variables in a target's URL. It escapes the values in the user
+// and password, so these may contain any character.
 func resolve(t *jobspec.Notify, lookup func(string) (string, bool)) (o order, bad outcome) {
 	if t.Command != "" {
 		return order{Service: command, Command: t.Command}, outcome{}

@@ -22,10 +22,10 @@ type shape struct {
 
 type object = map[string]any
 
-// text is a message for services without titles.
+// text returns a message for services without titles.
 func text(n *schema.Notification) string { return strings.TrimSpace(n.Title + "\n" + n.Message) }
 
-// bot is a message for DingTalk and WeCom.
+// bot returns a message for DingTalk or WeCom.
 func bot(n *schema.Notification, _ *url.URL) any {
 	return object{"msgtype": "text", "text": object{"content": text(n)}}
 }
@@ -58,7 +58,7 @@ var shapes = map[string]shape{
 	"webhook":  {body: func(n *schema.Notification, _ *url.URL) any { return n }},
 }
 
-// post sends a message to a service by HTTP.
+// post sends a message to a service over HTTP.
 func post(ctx context.Context, o *order) outcome {
 	u, err := url.Parse(o.URL)
 	if err != nil {

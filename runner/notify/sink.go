@@ -2,8 +2,8 @@
 // observer: a run never waits for it, and does not fail because of it.
 //
 // URLs contain tokens. They exist only in the memory of this process and of a child, and in the pipe
-// between them. Each child sends one message and is killed after limit. No error text of a library
-// leaves the child, only an outcome.
+// between them. Each child sends one message and is killed after limit. It returns only an outcome,
+// never the error text of a library.
 package notify
 
 import (
@@ -44,7 +44,7 @@ type Sink struct {
 	all     []jobspec.Notify // the targets
 	targets []*target
 	sent    sync.WaitGroup
-	ctx     context.Context // for the message being sent
+	ctx     context.Context // for sending messages
 	stop    context.CancelFunc
 	send    func(context.Context, *order) outcome
 
@@ -208,7 +208,7 @@ func (s *Sink) Close(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, closeFor)
 	defer stop()
 	defer context.AfterFunc(ctx, s.stop)()
-	<-all // follows soon after stop
+	<-all // it is closed soon after stop
 	s.stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -171,8 +171,8 @@ func withoutNumbers(s string) string {
 }
 
 // SeedGroup returns a hash shared by jobs that differ only in their seeds, so that one job predicts
-// the time and memory of the others. It covers the template with its numbers, and the parameters,
-// args and config changes as written, except for seeds.
+// the time and memory of the others. It covers the template, and the commands, args, parameters and
+// config changes as written, except for seeds.
 func (j *Job) SeedGroup() uint64 {
 	return j.written(func(name, value string) (string, bool) {
 		return seed.ReplaceAllString(value, "$1#"), !strings.Contains(strings.ToLower(name), "seed")

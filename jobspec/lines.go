@@ -45,7 +45,7 @@ func parseLines(file string, data []byte) (jobs []commandLine, problems []source
 	return r.lines, r.problems, note
 }
 
-// words describes what was removed, and from which lines.
+// words describes what was removed, and from how many lines.
 func (r *lineReader) words() string {
 	text := strings.Join(r.taken, " and ") + " dropped from this line"
 	switch r.trimmed {

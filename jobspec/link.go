@@ -85,7 +85,7 @@ func (l *loader) queues() {
 type grapher struct {
 	*loader
 	sets   map[string]*needSet // by file and patterns
-	sorted [][]int32           // IDs of each file sorted by name, built when a glob needs it
+	sorted [][]int32           // job IDs of each file, sorted by name; built when a glob needs them
 }
 
 // A needSet is the set of jobs that a needs list matches. The same list in another file has a set

@@ -143,8 +143,8 @@ const (
 )
 
 // Traits returns what determines the effect of a job apart from its commands and parameters, in a
-// form that can be compared between attempts. Keys such as "config model.depth" have the value
-// itself; "env NAME", "shell" and "work_dir" have a hash, because environment values must not be
+// form that can be compared between attempts. Keys such as "config model.depth" map to the value
+// itself; "env NAME", "shell" and "work_dir" map to a hash, because environment values must not be
 // recorded. Run-time variables are not replaced.
 func (b *Batch) Traits(j *Job) map[string]string {
 	t := j.text()

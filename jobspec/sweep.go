@@ -143,7 +143,7 @@ func (c *sweepConverter) read(root *yaml.Node) {
 
 // quote quotes a word of the command.
 func (c *sweepConverter) quote(word string) string {
-	word = envMacro.ReplaceAllString(shellescape.Quote(word), `'"$${$1-$1}"'`) // the variable's name if the variable is unset
+	word = envMacro.ReplaceAllString(shellescape.Quote(word), `'"$${$1-$1}"'`) // an unset variable becomes its own name
 	return expand.Escape(word, c.known...)
 }
 

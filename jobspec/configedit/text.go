@@ -18,7 +18,7 @@ var (
 	jsonFloat = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 )
 
-// yamlWords are unquoted texts that some YAML parsers do not read as text.
+// yamlWords are words that some YAML parsers do not read as text unless they are in quotes.
 var yamlWords = map[string]bool{
 	"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true,
 	"true": true, "false": true, "null": true, "nan": true, "inf": true,

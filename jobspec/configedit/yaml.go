@@ -44,7 +44,7 @@ func (*yamlFormat) values(root *yaml.Node) (v any, err error) {
 
 func (*yamlFormat) spell(v Value) (string, error) { return yamlText(v, 0), nil }
 
-// offset returns the byte offset of a node. YAML has more line breaks than \n.
+// offset returns the byte offset of a node. YAML has line breaks other than \n.
 func (c *yamlFormat) offset(n *yaml.Node) int {
 	at := 0
 	for line, column := 1, 1; at < len(c.data) && (line < n.Line || line == n.Line && column < n.Column); column++ {
@@ -195,7 +195,7 @@ func (c *yamlFormat) breakBefore(at int) int {
 	return len(c.data)
 }
 
-// indentOf returns the 0-based column that the lines of a block value must be indented beyond.
+// indentOf returns the 0-based column beyond which the lines of a block value must be indented.
 func (c *yamlFormat) indentOf(parent *yaml.Node, n *yaml.Node) int {
 	if i := slices.Index(parent.Content, n); parent.Kind == yaml.MappingNode && i > 0 {
 		return parent.Content[i-1].Column - 1

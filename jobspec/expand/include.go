@@ -22,8 +22,8 @@ type entry struct {
 
 // choose applies exclude, then include, as GitHub Actions does. An exclude entry removes the
 // combinations that match all of its values. An include entry adds its new parameters to every
-// combination whose values it does not change. If there is no such combination, the entry becomes
-// one of its own.
+// combination whose values it does not change. If there is no such combination, the entry becomes a
+// new combination.
 func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	excludes := r.entries(exclude, "exclude")
 	includes := r.entries(include, "include")

@@ -9,7 +9,7 @@ import (
 // Texts with {variables} are parsed once and rendered on demand. A Text is a list of segments, each
 // of which is literal text or a variable.
 
-// A VarKind is the kind of a segment: literal, a parameter, or a variable that every job has.
+// A VarKind is the kind of a segment: literal text, a parameter, or a variable that every job has.
 type VarKind uint8
 
 const (
@@ -74,7 +74,7 @@ type Segment struct {
 	Param  string // name, for VarParam
 }
 
-// A Text is a parsed string of the job file, or nil if not given.
+// A Text is a parsed string of the job file. It is nil if the string is not given.
 type Text struct {
 	Segs      []Segment
 	Raw       string

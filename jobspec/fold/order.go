@@ -11,7 +11,7 @@ import (
 // before this one began, and Ended is its position in the order in which commands ended.
 type Command struct {
 	Job
-	Began, Ended []int  // one each per capture; Began is -1 if the command is not in it
+	Began, Ended []int  // one element for each capture; Began is -1 if that capture lacks the command
 	Waits        string // the batch job that started it, if that job was told to wait for others
 
 	program string // set by Plan
@@ -136,11 +136,11 @@ func rounds(list []*Command) (out []round) {
 }
 
 // A turn is one iteration of a loop: one of several groups of commands that run the same programs, one
-// group after another. The zero turn is that of commands outside of loops.
+// group after another. Commands outside loops have the zero turn.
 type turn struct{ loop, n int }
 
-// turns finds loops whose body has commands that wait for others, such as train & train & wait; eval,
-// and returns the turn of each round.
+// turns finds loops in which commands wait for others, for example train & train & wait; eval. It
+// returns the turn of each round.
 func turns(rs []round) []turn {
 	phases, least := [][]int{}, len(rs) // rounds between the points where the launcher waited for all earlier ones
 	names := []string{}                 // programs of each phase
@@ -243,7 +243,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 		count[p]++
 	}
 	all := func(y, x int) bool { return after[y][x] == len(entries[y].Jobs)*len(entries[x].Jobs) }
-	through := func(y, k, x int) bool { // y waits for x because it waits for k
+	through := func(y, k, x int) bool { // y waits for x because y waits for k
 		return all(y, k) && all(k, x) || !slices.ContainsFunc(entries[y].Jobs, func(last int) bool {
 			return slices.ContainsFunc(entries[x].Jobs, func(first int) bool {
 				return waited(first, last) && !slices.ContainsFunc(entries[k].Jobs, func(m int) bool { return waited(first, m) && waited(m, last) })

@@ -22,7 +22,7 @@ type column struct {
 	raw    bool
 }
 
-// A part is a piece of a text: a literal or a column.
+// A part is a piece of text: a literal or a column.
 type part struct {
 	lit string
 	col *column
@@ -126,7 +126,7 @@ func (f *folding) sets() (out [][]*column) {
 	return out
 }
 
-// add appends a part to a text, joining adjacent literals.
+// add appends a part to text, joining adjacent literals.
 func add(text []part, p part) []part {
 	if n := len(text) - 1; n >= 0 && p.col == nil && text[n].col == nil {
 		text[n].lit += p.lit
@@ -135,8 +135,8 @@ func add(text []part, p part) []part {
 	return append(text, p)
 }
 
-// express returns a text of columns and literals that expands to the value of each row, or nil if
-// there is none.
+// express returns the columns and literals that together expand to the value of each row, or nil if
+// there are none.
 func (f *folding) express(values []string) (text []part) {
 	for _, c := range f.cols {
 		if !c.raw && slices.Equal(c.values, values) {
@@ -184,7 +184,7 @@ func (f *folding) express(values []string) (text []part) {
 	}
 }
 
-// atom matches a separator, or a piece of a text between separators. component does the same for
+// atom matches a separator, or a piece of text between separators. component does the same for
 // paths.
 var (
 	atom      = source.Regexp(`[^/=:,_ "']+|[/=:,_ "']`)
@@ -357,7 +357,7 @@ func (f *folding) name(e *Entry) {
 	}
 }
 
-// fields replaces the parameters in a text with their values in row r.
+// fields replaces the parameters in text with their values in row r.
 func fields(text string, cols []*column, r int) string {
 	for _, c := range cols {
 		text = strings.ReplaceAll(text, "{"+c.name+"}", c.values[r])
@@ -397,7 +397,7 @@ func (e *Entry) matching(other *Entry, waited func(i, k int) bool) string {
 	return glob
 }
 
-// needsQuotes reports whether a shell would change a text without quotes.
+// needsQuotes reports whether a shell would change s if it were not in quotes.
 func needsQuotes(s string) bool { return shellescape.Quote(s) != s }
 
 // fill sets the entry's texts from the cells of the table.

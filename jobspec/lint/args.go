@@ -12,8 +12,8 @@ import (
 var endsScript = regexp.MustCompile(`^(?:wait|exit)(?:\s|$)`)
 
 // ArgsPlace checks the last line of the last command, to which args are appended. If the line ends
-// in a comment, the job would run without them. If it ends in a command that they are not meant for,
-// that command would get them.
+// in a comment, the job would run without the args. If it ends in a command that they are not meant
+// for, that command would get them.
 func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 	if len(j.Args) == 0 || len(j.Commands) == 0 {
 		return

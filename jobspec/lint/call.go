@@ -113,7 +113,7 @@ type option struct {
 	name  string
 	value value
 	at    syntax.Node // the option with its value
-	rest  []arg       // the words after it; options leaves it empty if the value is part of the option's word
+	rest  []arg       // the words after the option; empty if options finds the value in the option's own word
 }
 
 // options returns those options of a command that are in names and have a value.

@@ -145,7 +145,7 @@ func (j *jobChecker) unusedConfig() {
 		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
 }
 
-// runs reports whether the function is returns true for any text that the job runs.
+// runs reports whether any text that the job runs meets the condition.
 func (j *jobChecker) runs(is func(t *expand.Text) bool) bool {
 	return slices.ContainsFunc(j.Run(), is)
 }

@@ -42,7 +42,7 @@ type scriptJob struct {
 	Conda        string            // the line that makes conda activate work; "" if it already works
 }
 
-// A finding is one problem in a command. Its line is counted from the start of the command, from 1.
+// A finding is one problem in a command. Its line number is relative to the command, from 1.
 type finding struct {
 	source.Problem
 	Warn bool   // it may be intended, or is not certain
@@ -58,7 +58,7 @@ type scriptReport struct {
 // maxScript bounds the size of parsed text. Linux cannot pass a command line longer than 128 KiB.
 const maxScript = 128 << 10
 
-// signs are substrings, at least one of which is in every command that has a finding. The exceptions
+// signs are substrings: every command with a finding contains at least one of them. The exceptions
 // are findings about background work and about values that the shell would split.
 var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "conda", "mamba",
 	"_port", "-port", "_PORT", "rdzv", "set_device"}
@@ -104,7 +104,7 @@ func parse(text string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 }
 
-// tooLarge reports whether a text is longer than any command, or its brackets are nested deeper than
+// tooLarge reports whether text is longer than any command, or its brackets are nested deeper than
 // in any real script. The parser recurses at each bracket, and parses the text in some of them twice.
 func tooLarge(text string) bool {
 	if len(text) > maxScript {

@@ -24,7 +24,7 @@ const (
 )
 
 // mayRunScripts reports whether a command may run a script that is worth reading. A batch may have
-// a hundred thousand commands, too many to parse them all.
+// a hundred thousand commands, which are too many to parse.
 func (j *jobChecker) mayRunScripts(command string) bool {
 	for _, ext := range []string{".sh", ".py"} {
 		i := strings.Index(command, ext)

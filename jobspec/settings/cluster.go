@@ -209,8 +209,8 @@ func modelValue(text string) error {
 
 const clusterSeparator = "\x1f"
 
-// clusterParts splits a text from clusterText, or partition=short,long,account=vision from a flag.
-// In a flag, a part without = belongs to the previous part.
+// clusterParts splits the result of clusterText, or a flag such as
+// partition=short,long,account=vision. In a flag, a part without = belongs to the previous part.
 func clusterParts(text string) (parts []string) {
 	if list, ok := strings.CutSuffix(text, clusterSeparator); ok {
 		return strings.Split(list, clusterSeparator)
@@ -228,7 +228,7 @@ func clusterParts(text string) (parts []string) {
 	return parts
 }
 
-// parseCluster parses a text into keys and values.
+// parseCluster parses the text of the cluster setting into keys and values.
 func parseCluster(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil

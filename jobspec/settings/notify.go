@@ -221,7 +221,7 @@ func readNotify(s *source.Source, n *yaml.Node, usual, news []string) (t Notify,
 	return t, t.URL+t.Command != ""
 }
 
-// parseNotify parses a text from notifyText.
+// parseNotify parses the result of notifyText.
 func parseNotify(text string) (all []Notify, err error) {
 	for line := range strings.Lines(text) {
 		var t Notify

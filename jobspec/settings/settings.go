@@ -58,7 +58,8 @@ type Setting struct {
 	Name, Value, Source string // Source: "default", "jobs.yaml:3", "--max-util", "~/.config/gpurun/config.yaml"
 }
 
-// LongestFirst is the order that starts the longest jobs first, as estimated from similar jobs.
+// LongestFirst is the order that starts the longest jobs first. It estimates a job's duration from
+// similar jobs.
 const LongestFirst = "longest-first"
 
 // Defaults returns the default settings.

@@ -1,7 +1,7 @@
 // Package agent serves gpurun to programs through the Model Context Protocol on standard input and
 // output, with one tool for each verb. It decides nothing and reads no files. Each call runs the
-// command of the same name and returns its output. The process is restricted to the folders named by
-// the user, except for run, which starts only after a restricted plan of the same job file.
+// command of the same name in a child process and returns its output. The child is restricted to the
+// folders named by the user, except for run, which starts only if a restricted plan succeeds.
 //
 // Results contain untrusted text: names, parameters, logs and other users' job names. So the
 // package removes control characters, masks secrets and marks logs as untrusted.

@@ -38,10 +38,10 @@ type Config struct {
 	Most             int               // the maximum number of processes, not counting recorders
 	Home             string            // the folder of the recorders
 	Self             string            // path of the gpurun executable
-	Originals        map[string]string // where the originals of covered programs are, by path
+	Originals        map[string]string // where the original of each covered program is, by the program's path
 	Sockets          []string          // sockets of services that could start programs outside the sandbox
-	Uppers           int               // a file descriptor of the folder that holds the changes to each overlay
-	Covered          []string          // the folder below each overlay
+	Uppers           int               // a file descriptor of the folder with the changes made in the overlays
+	Covered          []string          // the folder that each overlay covers
 	Escaped          []string          // interpreters that started without a recorder in earlier attempts
 }
 
@@ -49,7 +49,7 @@ type Config struct {
 type Record struct {
 	Argv, Env             []string
 	Dir                   string
-	Stdin, Stdout, Stderr string // files; "" for the launcher's own
+	Stdin, Stdout, Stderr string // paths of files; "" if not redirected
 	Began, Ended          int    // see fold.Command
 }
 
@@ -126,7 +126,7 @@ func run(c Config) (*Report, error) {
 		c.Home, err = os.MkdirTemp("", "gpurun-capture-")
 		defer os.RemoveAll(c.Home)
 	}
-	sockets, _ := os.ReadFile("/proc/net/unix") // read here, because the sandbox has its own
+	sockets, _ := os.ReadFile("/proc/net/unix") // read here, because the sandbox's own file lists other sockets
 	for line := range strings.Lines(string(sockets)) {
 		if _, path, named := strings.Cut(strings.TrimSpace(line), " /"); named {
 			c.Sockets = append(c.Sockets, "/"+path)
@@ -199,12 +199,12 @@ func (h *host) prepare() (err error) {
 	return err
 }
 
-// programs are the names to record, in addition to the fakes and those that --record gives.
+// programs are the names of programs to record, in addition to the fakes and those given with --record.
 var programs = strings.Fields("python python2 python3 python3.6 python3.7 python3.8 python3.9 python3.10 python3.11 python3.12 python3.13 python3.14 pypy3 torchrun accelerate deepspeed mpirun mpiexec horovodrun " +
 	"docker nvidia-docker podman apptainer singularity conda mamba micromamba wandb julia Rscript")
 
 var (
-	condaName = source.Regexp(`^(?:conda|mamba|micromamba)$`) // its run command is recorded, but activate changes the launcher's shell
+	condaName = source.Regexp(`^(?:conda|mamba|micromamba)$`) // conda run is recorded, but conda activate must change the launcher's shell
 	// containerTool matches commands that make or manage images and containers, but run no program.
 	containerTool = source.Regexp(`^(?:\S*/)?(?:(?:docker|nvidia-docker|podman) (?:build|buildx|cp|image|images|info|inspect|kill|load|login|logout|logs|network|ps|pull|push|rm|rmi|stop|system|tag|version|volume|wait|--version|-v)|(?:apptainer|singularity) (?:build|cache|inspect|pull|push|version|--version))(?: |$)`)
 	pythonName    = source.Regexp(`^(?:python|pypy)[0-9.]*$`)

@@ -40,7 +40,7 @@ type host struct {
 	waits        []*held              // recorders that wait for submitted jobs to end, or for tmux wait-for -S
 	signals      map[string]bool      // channels that tmux wait-for -S signaled, but no wait-for has received
 	panes        []*pane              // of tmux and screen, the most recently selected one last
-	closed       []closing            // since the processes last slept
+	closed       []closing            // panes closed since all processes last slept
 	reals        map[int]bool         // PIDs of recorders that became the programs they cover
 	named        map[string]time.Time // modification times of the files that commands name
 	records      []*held              // all commands that did not run
@@ -119,7 +119,7 @@ func (h *host) serve() (err error) {
 			h.report.Stopped = fmt.Sprintf("stopped: the launcher started %d commands and did not end", len(h.records))
 		case h.drain() || h.reap():
 		default:
-			// Two equal results mean that every thread was asleep when the first was complete. reap
+			// Two equal results mean that every thread was asleep when the first call returned. reap
 			// and drain come last, because the kernel reports a process as ended a moment before it
 			// wakes the parent.
 			if two, _ := h.sleepCounts(); one == "" || one != two || h.reap() || h.drain() {
@@ -290,7 +290,7 @@ func (h *host) begin(j *job, stdin io.Reader) {
 	j.pid = -1
 	if pid, err := h.start(j.Record, stdin); err == nil {
 		j.pid = pid
-		if p, ok := procs.One(pid); ok { // the job's commands come where the launcher submitted it, see inOrder
+		if p, ok := procs.One(pid); ok { // makes inOrder place the job's commands where the launcher submitted the job
 			h.paths[p.ID] = append(slices.Clip(j.path), p.ID)
 		}
 	}

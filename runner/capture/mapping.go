@@ -236,7 +236,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		}
 		if asks := engine.Variable(r.Env, "GPURUN_CAPTURE_ASKS"); asks != "" {
 			for _, key := range strings.Split(asks, "\n") {
-				if model, is := strings.CutPrefix(key, "gpu_model: "); is { // each site has its own names for types
+				if model, is := strings.CutPrefix(key, "gpu_model: "); is { // the names of GPU types differ between sites
 					note(&m.left, "commands ask Slurm for GPUs of type "+model+": skipped; set gpu_model")
 				} else if n, limits := strings.CutPrefix(key, "max_concurrent: "); !limits {
 					c.Keys = append(c.Keys, key)
@@ -278,7 +278,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		}
 		out = append(out, c)
 	}
-	if len(unset) > 0 { // a job file cannot express that
+	if len(unset) > 0 { // a job file cannot unset a variable
 		note(&m.left, "the launcher unsets variables that its jobs inherit: "+few(unset))
 	}
 	if limited > 0 && limited < len(out) {

@@ -28,11 +28,11 @@ type message struct {
 	Channel string // of tmux wait-for
 	Text    string // answer: output of a tmux or screen command
 	Status  int    // answer: exit status of that command
-	Bad     string // first string in the command that is not UTF-8, because JSON would alter it; "" if there is none
+	Bad     string // first string in the command that is not UTF-8 (JSON would alter it); "" if there is none
 }
 
 // IsRecorder reports whether this process stands in for another program, that is, whether a host
-// exists and argv0 is not the name of gpurun.
+// exists and argv0 does not name gpurun.
 func IsRecorder(argv0 string) bool {
 	name := filepath.Base(argv0)
 	_, err := os.Stat(home() + "/sock")

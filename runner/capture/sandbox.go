@@ -129,7 +129,7 @@ func (h *host) cover(from, to string, mounts []string) error {
 		h.Covered = append(h.Covered, from)
 		with := fmt.Sprint("/proc/", len(h.Covered)-1)
 		err := overlay(from, to, with)
-		if err == nil && os.Getuid() != 0 { // root's namespace has all owners
+		if err == nil && os.Getuid() != 0 { // root's namespace maps all owners
 			h.mirror(from, with+"/up")
 		}
 		return err

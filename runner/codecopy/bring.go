@@ -140,8 +140,8 @@ type mover struct {
 	errs   []error
 }
 
-// move moves the files that jobs wrote at or below a path to the work dir. If over is set, it
-// overwrites existing files.
+// move moves files from the copy to the work dir if jobs wrote them: the file at rel, or all below it.
+// If over is set, it overwrites existing files.
 func (b *mover) move(rel string, over bool) {
 	fi, err := os.Lstat(b.at(rel))
 	if errors.Is(err, fs.ErrNotExist) || filepath.Base(rel) == "__pycache__" {

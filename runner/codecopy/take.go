@@ -20,7 +20,7 @@ import (
 // maxCopied is the size of the largest file that is copied; larger files are linked.
 const maxCopied = 16 << 20
 
-// Limits of a copy. Variables, so that tests can lower them.
+// Limits of a copy. They are variables so that tests can lower them.
 var (
 	MaxFiles       = 100_000
 	MaxBytes int64 = 1 << 30
@@ -125,8 +125,8 @@ func (c *copier) ask(dir string, args ...string) (string, error) {
 // code.
 func skipped(name string) bool { return name == ".git" || name == ".gpurun" || name == "__pycache__" }
 
-// copy copies the root and links its siblings, for jobs that use paths such as ../data. It ignores
-// an unreadable parent, whose entries jobs cannot use either.
+// copy copies the root and links its siblings, for jobs that use paths such as ../data. If it cannot
+// read the root's parent, it links no siblings.
 func (c *copier) copy() error {
 	t := c.tree
 	if err := os.Mkdir(t.Dir, 0o755); err != nil {

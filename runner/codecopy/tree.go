@@ -19,7 +19,7 @@ import (
 )
 
 // A Tree is one copy, which several attempts may share. Holding its lock keeps new attempts out,
-// because the methods that begin and end an attempt take it.
+// because the methods that begin and end an attempt acquire the lock.
 type Tree struct {
 	sync.Mutex
 

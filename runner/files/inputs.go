@@ -18,8 +18,8 @@ import (
 // size and time.
 const maxHashed = 64 << 20
 
-// maxListed is the most inputs that a start lists one by one. Beyond that, each pattern's matches
-// become one input, so that the start fits in a ledger line.
+// maxListed is the most inputs that the record of a start lists one by one. Beyond that, each
+// pattern's matches become one input, so that the record fits in a ledger line.
 const maxListed = 100
 
 // Inputs returns the current state of a job's inputs. A folder is a single input, and so is a

@@ -104,7 +104,7 @@ const (
 )
 
 // fromLog looks for metrics in the lines of a log, from the last to the first, and returns the
-// metrics that it did not find. first is false for a further log of the same job.
+// metrics that it did not find. first is false for the second and later logs of a job.
 func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, first bool) []jobspec.Metric {
 	missing := func(why string) []jobspec.Metric {
 		for _, x := range list {

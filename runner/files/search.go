@@ -23,8 +23,8 @@ const (
 	lookLeast = 100 * time.Millisecond // per pattern after lookAll is used up
 )
 
-// LookOne is the limit per pattern when all jobs are checked before anything starts. Tests lower
-// it.
+// LookOne is the time limit per pattern when all jobs are checked before anything starts. Tests
+// lower it.
 var LookOne = 5 * time.Second
 
 // GaveUp means that a search ran out of time without a match.

@@ -13,7 +13,7 @@ import (
 
 // How well a line explains a failure. The highest weight wins, and the last line among equals.
 const (
-	silent  = iota // explains nothing: blank, a rule, a launcher's epilogue
+	silent  = iota // explains nothing: blank, a line of dashes, a launcher's epilogue
 	plain          // the last line printed
 	warned         // mentions an error
 	wrapped        // only reports that something else failed: a launcher's exception, a shell's "Aborted"

@@ -23,12 +23,12 @@ type Run struct {
 
 // An item is one event to report.
 type item struct {
-	on   string // its kind: one of settings.News or JobNews
+	on   string // its kind: one of settings.NotifyEvents or settings.JobNews, or "test"
 	text string
 	job  *schema.NotificationJob // or nil
 	own  []jobspec.Notify        // targets of that job
-	took float64                 // how long it ran, in seconds
-	more int                     // failed jobs it counts but does not name
+	took float64                 // how long the job ran, in seconds
+	more int                     // failed jobs that the item counts but does not name
 }
 
 // An event is a fact about a job of the batch.

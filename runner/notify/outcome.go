@@ -3,7 +3,7 @@ package notify
 import "fmt"
 
 // An outcome is the result of sending a message. It does not contain the text of an error, because
-// error texts contain URLs with tokens.
+// that text may contain a URL with a token.
 type outcome struct {
 	Class class `json:"class"`
 	Code  int   `json:"code,omitempty"` // HTTP, SMTP or exit status, or a chat service's error code

@@ -20,7 +20,7 @@ import (
 // ChildArg is the argument that makes this program the child that sends one message.
 const ChildArg = "__notify"
 
-// An order is the input of that child, on stdin, which other users cannot read.
+// An order is the input of the child. It is passed on stdin, which other users cannot read.
 type order struct {
 	Service string `json:"service"` // one of jobspec's services, mail or command
 	URL     string `json:"url,omitempty"`
@@ -89,7 +89,7 @@ func send(ctx context.Context, o *order) outcome {
 	var said bytes.Buffer
 	c := exec.CommandContext(ctx, "/proc/self/exe", ChildArg)
 	c.Stdin, c.Stdout = bytes.NewReader(in), &said
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C must not reach it, and its own command ends with it
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not reach the child, and the child's own command must end with it
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
 	err = c.Run()

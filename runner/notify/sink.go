@@ -1,9 +1,9 @@
 // Package notify notifies users of a run's events by chat services, mail, or a command. It is an
-// observer: a run never waits for it, and does not fail because of it.
+// observer: jobs never wait for it, and a run does not fail because of it.
 //
-// URLs contain tokens. They exist only in the memory of this process and of a child, and in the pipe
-// between them. Each child sends one message and is killed after limit. It returns only an outcome,
-// never the error text of a library.
+// URLs may contain tokens. gpurun keeps them only in the memory of this process and of a child, and in
+// the pipe between them. Each child sends one message and is killed after limit. It returns only an
+// outcome, never the error text of a library.
 package notify
 
 import (
@@ -70,7 +70,7 @@ type target struct {
 	due   time.Time // when to send the held items
 }
 
-// New returns a sink for a run that begins now; Close stops it.
+// New returns a sink for a run that begins now. End and Close stop it.
 func New(c Config) *Sink {
 	s := newSink(c)
 	c.Go(s.run)

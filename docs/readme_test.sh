@@ -1,6 +1,6 @@
 #!/bin/sh
-# What README.md says of installing. TestPageExamplesWork of runner/cli runs its gpurun commands, and .ci/run its make commands.
-# With "packages", its lines about those in dist/.
+# Tests what README.md says about installation. TestPageExamplesWork in runner/cli runs the README's gpurun commands, and
+# .ci/run its make commands. With "packages", tests what the README says about the packages in dist/.
 set -eu
 cd "$(dirname "$0")/.."
 here=$PWD

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Checks the spelling of the pages, and of the help of every command, with aspell. Our own words are in docs/words.txt;
-# names of code (AttemptRow) are no words.
+# Checks the spelling of the pages and of the help of every command with aspell. docs/words.txt lists additional words.
+# Names from code, such as AttemptRow, are skipped.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-# Without code, links and HTML.
+# Skip code, links and HTML.
 cat README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md $(find docs -name '*.md') |
 	sed -E '/^ *```/,/^ *```/d; s/`[^`]*`/ /g; s/\]\([^)]*\)/ /g; s/<[^>]*>/ /g; s,https?://[^ )]*, ,g' >"$tmp/text"
 for c in $(bin/gpurun --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'); do bin/gpurun "$c" --help; done |

@@ -84,7 +84,7 @@ func bipartite(n int) string {
 func BenchmarkLoadBipartite1000(b *testing.B) { benchmarkLoad(b, 2000, bipartite(1000)) }
 func BenchmarkLoadBipartite707(b *testing.B)  { benchmarkLoad(b, 1414, bipartite(707)) }
 
-// With one pattern per job, matching every pattern with every name would be quadratic.
+// With one pattern per job, matching every pattern against every name would take quadratic time.
 const patterned = "jobs:\n- {name: \"a-{i}-x\", matrix: {i: 1..20000}, run: \"echo {i}\"}\n- {name: \"b-{i}\", matrix: {i: 1..20000}, run: \"echo {i}\", needs: [\"a-{i}-*\"]}\n"
 
 func BenchmarkLoadPatterns20k(b *testing.B) { benchmarkLoad(b, 40_000, patterned) }

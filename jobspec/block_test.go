@@ -20,7 +20,7 @@ func TestProblemInBlockIsReportedInItsFile(t *testing.T) {
 }
 
 // FuzzBlockConfig checks that a block file with any config.yaml gives either jobs or problems, and that
-// problems have a file and a text.
+// problems have a file and text.
 func FuzzBlockConfig(f *testing.F) {
 	f.Add("check_time: 5\nretry_config: {backoff_duration: 600}\ntimeout: 6h\nretries: 2\n")
 	f.Add("poll: 5s\nshell: bash\nenv: {A: \"{name}\"}\nlog: \"logs/{name}.log\"\ncpus: 2\n")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The setting must be the same from a file, from the printed file, and from a flag.
+// The setting must be the same whether it comes from a file, from the printed file, or from a flag.
 func TestClusterSettingSurvivesPrinting(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, flag string

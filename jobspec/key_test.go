@@ -56,7 +56,7 @@ func TestKeyDependsOnlyOnWork(t *testing.T) {
 }
 
 // If keys changed, a new version of gpurun would rerun finished work. If this test fails, give the recipe
-// a new version, and keep the history under the old one valid.
+// a new version, and keep the history recorded under the old version valid.
 func TestKeyIsStable(t *testing.T) {
 	for content, want := range map[string]string{
 		"jobs: [{run: \"true\"}]\n": "a13c4b5c",

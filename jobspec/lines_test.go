@@ -125,7 +125,7 @@ func TestProgramIsNoList(t *testing.T) {
 	mustLoad(t, "jobs")
 }
 
-// The suggested command must not replace a job file that is there.
+// The suggested command must not replace an existing job file.
 func TestHintForSweepReplacesNoFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for file, text := range map[string]string{"sweep.yaml": "program: a.py\nmethod: grid\nparameters: {a: {value: 1}}\n", "jobs.yaml": "jobs: [{run: x}]\n"} {

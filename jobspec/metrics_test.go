@@ -45,7 +45,7 @@ func TestMetricsAreMergedWithDefaults(t *testing.T) {
 	}
 }
 
-// The suggested fix for a pattern without a group must have one.
+// The suggested fix for a pattern without a group must have a group.
 func TestGroupedAddsAGroup(t *testing.T) {
 	for text, want := range map[string]string{
 		`acc = [0-9.]+`:         `acc = ([0-9.]+)`,

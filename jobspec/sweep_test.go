@@ -27,8 +27,8 @@ func convertText(t testing.TB, dir, text string) (string, error) {
 	return b.Sweep, nil
 }
 
-// For every distribution in W&B's documentation, a chi-square test compares 100,000 draws with the
-// probabilities of W&B.
+// For every distribution in W&B's documentation, a chi-square test compares 100,000 draws with
+// W&B's probabilities.
 func TestSweepDrawsMatchWandbDistributions(t *testing.T) {
 	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 	between := func(low, high float64) func(x float64) float64 {

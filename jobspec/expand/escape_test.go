@@ -2,7 +2,7 @@ package expand
 
 import "testing"
 
-// FuzzEscape checks that an escaped text renders as the original.
+// FuzzEscape checks that escaped text renders as the original.
 func FuzzEscape(f *testing.F) {
 	for _, s := range []string{"echo {name} {seed} {{gpu}} ${HOME} ${{x}} {a,b} {\"k\": 1}", "{config:q} {{{name}}}", "{gpu:03d}{gpu}", "${{x}{{gpu}"} {
 		f.Add(s)

@@ -23,7 +23,7 @@ type Def struct {
 
 	Values []string // the only valid values; nil if there is no such list
 	live   bool     // it may change during a run
-	once   bool     // a run reads the setting only at its start; without live or once, the setting affects how job files are read
+	once   bool     // read only when a run starts; if neither live nor once is set, it affects how job files are read
 	idle   bool     // it has no effect on a cluster
 	fix    string   // what to do instead on a cluster that does not support it
 }

@@ -125,7 +125,7 @@ func TestJobFilesMoveToWorkDir(t *testing.T) {
 	}
 }
 
-// A process that git leaves behind with its output open delays nothing.
+// A leftover process of git that holds git's output open must not cause a delay.
 func TestLeftoverOfGitDelaysNothing(t *testing.T) {
 	bin := t.TempDir()
 	script := "#!/bin/sh\ncase $5 in\n--show-toplevel) echo $3;;\n*) printf 'H a.py\\0';;\nesac\nsleep 30 &\n"

@@ -95,7 +95,7 @@ func TestResultThatTheLedgerCannotHoldIsKeptInFile(t *testing.T) {
 	}
 }
 
-// Of a long file, the last values and points count.
+// In a long file, the last values and points count.
 func TestLongResultIsReadFromItsEnd(t *testing.T) {
 	dir := t.TempDir()
 	point := "{\"step\": 1, \"loss\": 0.5}\n"
@@ -136,7 +136,8 @@ func TestResultPointsAreOnePerLine(t *testing.T) {
 	}
 }
 
-// notJSONOrString finds what quoteNaN quotes, and strings in order to skip them, in 50 times the time.
+// notJSONOrString finds what quoteNaN quotes, and strings, which are to be skipped. It takes 50 times
+// as long as quoteNaN.
 var notJSONOrString = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"?|NaN|-?Infinity`)
 
 func FuzzResult(f *testing.F) {

@@ -13,8 +13,8 @@ import (
 	"gpurun/jobspec"
 )
 
-// mailServer starts a mail server for one connection, and sends all that it received to told. Its
-// response to the command that begins with at is answer: a line, "" to disconnect, or "hang".
+// mailServer starts a mail server for one connection, and sends everything that it received to told.
+// answer is its response to the command that begins with at: a line, "" to disconnect, or "hang".
 func mailServer(t *testing.T, host, at, answer string) (addr string, told chan string) {
 	l, err := net.Listen("tcp", host+":0")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/requests.txt")
 
-// Servers in these tests are on this host or nowhere, so no proxy may answer for them.
+// Servers in these tests are on this host or do not exist, so no proxy may answer for them.
 func init() { os.Setenv("NO_PROXY", "*") }
 
 const secret = "T0/B0/s3cr3tS3cr3t"
@@ -104,7 +104,7 @@ func TestServiceOutcomesHideTheURL(t *testing.T) {
 
 func tokens(name string) (string, bool) { return secret, name == "TOKEN" }
 
-// Before you accept a change of testdata/requests.txt, compare it with the service's documentation.
+// Before you accept a change to testdata/requests.txt, compare it with the service's documentation.
 func TestRequestsToEachService(t *testing.T) {
 	var all strings.Builder
 	at := server(t, func(r *http.Request, body []byte) {

@@ -61,8 +61,7 @@ func (s *cycleSearch) walk(start int32, tell func([]int32) bool) bool {
 	return true
 }
 
-// cycle returns the jobs that wait for each other: those on the part of path that begins at the
-// node to.
+// cycle returns the jobs that wait for each other: those on path, beginning with the node 'to'.
 func (s *cycleSearch) cycle(path []pathStep, to int32) (ids []int32) {
 	from := len(path) - 1
 	for path[from].at != to {

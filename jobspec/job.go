@@ -57,7 +57,7 @@ const (
 
 // A TimeoutSignal is the signal that a job gets when its timeout expires.
 type TimeoutSignal struct {
-	Signal string        // sent to processes that catch it, such as "USR1"; "" or "TERM" for SIGTERM to all processes
+	Signal string        // a signal such as "USR1", sent to processes that catch it; "" or "TERM" for SIGTERM to all processes
 	Grace  time.Duration // time until SIGKILL
 }
 

@@ -85,8 +85,8 @@ func ServiceOf(url string) (service, address string, err error) { return setting
 // Labels returns a unique name for each target, free of secrets.
 func Labels(all []Notify) []string { return settings.Labels(all) }
 
-// Targets returns the run's own targets, all, followed by the targets that only jobs set. The latter
-// get no run events.
+// Targets returns 'all', which are the run's own targets, followed by the targets that only jobs set.
+// The latter get no run events.
 func (b *Batch) Targets(all []Notify) []Notify {
 	for i := range b.Jobs {
 		for _, n := range b.Jobs[i].Spec.Notify {

@@ -52,7 +52,7 @@ func (r *matrixReader) oneValueSlip(name string, v *yaml.Node) {
 }
 
 // containsNumbers reports whether a list has only one value, or contains a number. In other lists,
-// text such as the age groups 0-9 and 10-19 is not meant as ranges.
+// text such as the age group 10-19 is not meant as a range.
 func containsNumbers(list *yaml.Node) bool {
 	return len(list.Content) == 1 || slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return source.IsNumber(n.Value) })
 }

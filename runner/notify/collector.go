@@ -160,7 +160,7 @@ func clean(s string) string {
 
 // wanted returns the items to send for one entry in the list of targets. A target may have an entry
 // with a minimum duration and one without. If the job's own notify selects an item for the target, the
-// item is sent only for the entry without. The first failure counts as a failure, too.
+// item is sent only for the latter. The first failure counts as a failure, too.
 func wanted(items []item, by *jobspec.Notify) (list []item) {
 	for _, it := range items {
 		in := func(on []string) bool {

@@ -20,9 +20,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// mail sends a message by SMTP. Its URL begins with smtp:, which encrypts if the server supports it, or
-// is like smtps://user:password@host:465?to=a@example.org,b@example.org. A password is never sent
-// unencrypted to another host.
+// mail sends a message by SMTP, to a URL such as
+// smtps://user:password@host:465?to=a@example.org,b@example.org. With an smtp: URL, it uses encryption
+// if the server supports it. A password is never sent unencrypted to another host.
 func mail(ctx context.Context, o *order) outcome {
 	u, err := url.Parse(o.URL)
 	if err != nil {

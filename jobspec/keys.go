@@ -33,8 +33,8 @@ func several[T any](key string, parse func([]string) (T, error), at func(*Spec) 
 	return JobKey{Name: key, list: true, read: func(s *Spec, v []string) (err error) { *at(s), err = parse(v); return err }}
 }
 
-// forCluster returns a key of a job's own cluster mapping. If its value is a list, its elements are
-// joined with the string in between; if between is "", a list is not allowed.
+// forCluster returns a key of a job's own cluster mapping. If the value is a list, its elements are
+// joined with the separator 'between'; if that is empty, a list is not allowed.
 func forCluster(key, between string) JobKey {
 	return JobKey{Name: "cluster." + key, list: between != "", read: func(s *Spec, v []string) error {
 		if s.Cluster == nil {

@@ -172,8 +172,8 @@ func (l *loop) stopGPU(index int) error {
 }
 
 // onJobs sends the event for the jobs that match the request's patterns. The reply lists the jobs
-// that it changed, and the other jobs with the reasons. If a pattern matches no job, onJobs does
-// nothing and returns an error.
+// that changed, and the others with the reasons why they did not. If a pattern matches no job,
+// onJobs does nothing and returns an error.
 func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (control.Reply, error) {
 	named, err := l.match(req.Jobs, req.File)
 	if err != nil {

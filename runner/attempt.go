@@ -46,7 +46,7 @@ func (l *loop) discard(uniID string) {
 	l.Ledger.RemoveAttempt(at.file, uniID)
 }
 
-// forget releases the resources of an attempt that is over.
+// forget releases the resources of an attempt that has ended or will not start.
 func (l *loop) forget(at *attempt) {
 	if l.attempts.live[at.launch.UniID] != at {
 		return

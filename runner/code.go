@@ -86,7 +86,7 @@ func (l *loop) use(code *codecopy.Tree, by int) {
 // settleEvery is how often unused copies of the code are settled.
 const settleEvery = 10 * time.Second
 
-// settle takes the copies of the code that no attempt uses, and moves the files that jobs wrote
+// settle handles the copies of the code that no attempt uses: it moves the files that jobs wrote
 // there to the work dir. A start in such a copy waits until the files have moved. At the end of the
 // run, settle returns only after moving all files.
 func (l *loop) settle(over bool) {
@@ -117,8 +117,8 @@ func (l *loop) settle(over bool) {
 	}
 }
 
-// bring returns the work to do outside the loop before an attempt's end is judged. The work moves
-// the job's declared files from its copy of the code to the work dir, and links them into the
+// bring returns a function to call outside the loop before an attempt's end is judged. The function
+// moves the job's declared files from its copy of the code to the work dir, and links them into the
 // current copy.
 func (l *loop) bring(at *attempt) func() []string {
 	var now *codecopy.Tree

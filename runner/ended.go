@@ -198,8 +198,8 @@ func (at *attempt) full() string {
 	return ""
 }
 
-// measureFor bounds the reading of metrics at the end of a job, while its GPUs stay claimed. Commands
-// read slow files later, on demand.
+// measureFor bounds the reading of metrics at the end of a job, while its GPUs stay claimed. gpurun
+// commands read slow files later, on demand.
 const measureFor = 200 * time.Millisecond
 
 func (at *attempt) measure(ev *sched.Ended) {

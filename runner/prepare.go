@@ -22,7 +22,7 @@ import (
 )
 
 // A preparation prepares the start of an attempt outside the loop, because file systems may be slow
-// and inputs may be gigabytes to hash.
+// and there may be gigabytes of inputs to hash.
 type preparation struct {
 	*Config // the only part of the loop that a preparation uses
 	sched.Prepare
@@ -44,7 +44,7 @@ func (l *loop) prepare(a sched.Prepare) {
 		Config: &config, Prepare: a, ctx: l.ctx, job: &l.Batch.Jobs[a.Job], shell: l.attempts.shell,
 		first: !l.attempts.fresh[a.Job], wall: l.Now().Wall,
 	}
-	if !l.Does.Places { // otherwise the node chooses one
+	if !l.Does.Places { // otherwise the node chooses the port
 		p.port = l.attempts.ports.take()
 	}
 	if a.Note != "" {
@@ -72,8 +72,8 @@ func (l *loop) prepare(a sched.Prepare) {
 	})
 }
 
-// run performs the steps of a start up to its record: slot, claim, rendered commands, config file,
-// inputs, log.
+// run performs the steps that come before the record of a start: slot, claim, rendered commands,
+// config file, inputs, log.
 func (p *preparation) run() (at *attempt, ev sched.Prepared, err error) {
 	if p.uniID, p.slot, err = p.Ledger.NewAttempt(p.job.File, p.Does.Places); err != nil {
 		return nil, ev, err
@@ -232,7 +232,8 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 // nodeOnly are the variables that only the node can fill in.
 var nodeOnly = []string{"gpu", "gpu_list", "ngpus", "port"}
 
-// named replaces the engine's tokens for nodeOnly variables in commands with "{name}".
+// named returns the commands with "{name}" in place of the engine's token for each nodeOnly
+// variable.
 func (p *preparation) named(commands []string) []string {
 	if !p.Does.Places {
 		return commands

@@ -10,7 +10,8 @@ import (
 	"gpurun/state"
 )
 
-// sampleProgress samples the progress of attempts outside the loop.
+// sampleProgress samples the progress of attempts in another goroutine, so as not to block the
+// loop.
 func (l *loop) sampleProgress(uniIDs []string) {
 	attempts := map[string]attempt{}
 	for _, id := range uniIDs {

@@ -119,8 +119,8 @@ func (l *loop) readClaims() {
 }
 
 // attribute finds the attempt of each process in a reading, and passes the engine the processes
-// that are on their attempt's own GPUs. It ignores a device that a gpurun inside a job has claimed
-// for its own jobs.
+// that are on their attempt's own GPUs. It attributes no process on a device that a gpurun inside
+// the attempt has claimed for its own jobs.
 func (l *loop) attribute(s gpu.Observation) {
 	for i := range s.Readings {
 		id := s.Readings[i].UUID

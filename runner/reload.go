@@ -14,8 +14,8 @@ import (
 	"gpurun/state"
 )
 
-// A Reader reloads the run's job files with the run's own flags, which set overrides. It is called
-// outside the loop.
+// A Reader reloads the run's job files with the run's own flags, except that the values in set take
+// precedence. It is called outside the loop.
 type Reader func(set map[string]string) (Reading, error)
 
 // A Reading is the result of a reload. Selected and Forced are indexed by job; nil selects all and

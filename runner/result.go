@@ -15,7 +15,7 @@ type tally struct {
 	schema.Result
 	began   time.Time
 	starts  map[string]state.Fact // of live attempts, by uni_id
-	last    map[int]Last          // last failed end of each job
+	last    map[int]Last          // by job: its last end, unless that was a success
 	demands map[int]schema.Demand // by job
 	held    state.GPUTime
 }
@@ -51,9 +51,9 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	}
 }
 
-// demand records a job that used more memory than it requested, which a single reading proves, or
-// far less. If the request was learned, only a job that used more counts, and none that
-// preallocates memory.
+// demand records a job that used far less memory than it requested, or more, for which a single
+// reading is proof. If the request was learned, a job that used less does not count, and neither
+// does one that preallocates memory.
 func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 || learns && f.Preallocated {
 		return

@@ -277,7 +277,7 @@ func (l *loop) do(a sched.Action) {
 	case sched.Launch:
 		l.start(a)
 	case sched.End:
-		l.launch() // the attempt to end may be in this step's launches
+		l.launch() // the attempt that must end may be among this step's launches
 		how := engine.Term
 		switch {
 		case a.Kill:

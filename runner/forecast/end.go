@@ -17,8 +17,8 @@ const (
 	trustedProgress = 0.25
 	// progressError is the relative error of a prediction from a log.
 	progressError = 0.05
-	// maxSimulated is how many jobs End simulates at most. For more, it divides the work among the
-	// lanes.
+	// maxSimulated is how many jobs End simulates at most. For more, it divides the total work by
+	// the number of running jobs.
 	maxSimulated = 1000
 )
 
@@ -112,7 +112,7 @@ func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[st
 	}
 	if p := done[o.Start.UniID]; p >= minProgress && p < 1 {
 		own := max(time.Duration(float64(ran)*(1-p)/p), time.Second)
-		if sure := min(p/trustedProgress, 1); rest > 0 { // the first steps are few and may be slow
+		if sure := min(p/trustedProgress, 1); rest > 0 { // few steps prove little, and the first ones may be slow
 			own = time.Duration(sure*float64(own) + (1-sure)*float64(rest))
 		}
 		return own, progressError

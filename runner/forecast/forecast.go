@@ -1,6 +1,6 @@
 // Package forecast simulates a batch in virtual time. It gives the scheduler core the current state
-// of the GPUs and the expected duration of each job. It starts nothing and reads nothing; other
-// users' processes and claims stay as they are.
+// of the GPUs, and ends each job after its expected duration. It starts nothing and reads nothing;
+// other users' processes and claims stay as they are.
 package forecast
 
 import (
@@ -32,7 +32,7 @@ type Forecast struct {
 	Never    int           // number of jobs that never start
 	Why      string        // why the first such job does not start
 	Work     time.Duration // summed over GPUs; a job on a shared GPU counts in proportion to its memory
-	Longest  time.Duration // the longest chain of jobs that wait for each other
+	Longest  time.Duration // duration of the longest chain of jobs that run one after another
 	Capacity int           // number of GPUs
 }
 
@@ -57,7 +57,7 @@ type Config struct {
 // all opening hours.
 const stuck = 8 * 24 * time.Hour
 
-// idle replaces stuck while an attempt hangs, since no job waits for that attempt.
+// idle replaces stuck if an attempt hangs: the forecast does not wait for that attempt.
 const idle = time.Hour
 
 // simulation simulates the core's environment: time, GPUs and attempts.

@@ -153,8 +153,8 @@ var texEscapes = strings.NewReplacer(`\`, `\textbackslash{}`, "{", `\{`, "}", `\
 	"[", "{[}", "*", "{*}", "~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "|", `\textbar{}`, `"`, "''",
 	"–", "--", "Δ", `$\Delta$`, "±", `$\pm$`, "−", "$-$", "≠", `$\neq$`)
 
-// texEscaped escapes a text. A [ or * at the start of a row would be an argument of the command that
-// ends the row above it.
+// texEscaped escapes text for LaTeX. A [ or * at the start of a row would be an argument of the
+// command that ends the row above it.
 func texEscaped(s string) string { return texEscapes.Replace(clean(s)) }
 
 // CSV returns the unrounded numbers, with fractions instead of percentages.

@@ -224,7 +224,7 @@ func (b *build) names(factors []int) []string {
 	return names
 }
 
-// buckets groups the jobs by row, column and setting. The buckets are ordered by the values of these.
+// buckets groups the jobs by row, column and setting, and sorts the buckets by these.
 func (b *build) buckets() []*bucket {
 	named := slices.Clone(b.rows)
 	if b.pivot >= 0 {

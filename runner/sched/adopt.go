@@ -180,7 +180,7 @@ type Reloaded struct {
 	Rules    gpu.Rules
 }
 
-// Rejudged holds the phases in which a reload judges a job again, by new evidence. Such a job has
+// Rejudged holds the phases in which a reload judges a job again, on new evidence. Such a job has
 // not ended in this run, or has left it.
 var Rejudged = []state.Phase{"", state.UpToDate, state.NotNeeded, state.Blocked, state.Pruned}
 

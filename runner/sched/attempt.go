@@ -61,7 +61,7 @@ type stopping struct {
 	stop   string    // or ""
 	stopAt time.Time // when this run recorded the stop
 	prior  bool      // an earlier run decided to stop it
-	cause  string    // the run or job it gives way to, or why it was pruned, or ""
+	cause  string    // why it gives way or was pruned, or ""
 }
 
 // origin describes where an attempt came from, if this run did not start it.
@@ -222,7 +222,8 @@ func (c *Core) count(a *attempt, by int) {
 	}
 }
 
-// unblockAfter unblocks jobs that waited for an attempt. The attempt's own job must have moved on.
+// unblockAfter unblocks jobs that waited for an attempt. The attempt's own job must already be in
+// its next phase.
 func (c *Core) unblockAfter(a *attempt) {
 	if a.follows >= 0 {
 		c.consider(a.follows)

@@ -85,7 +85,7 @@ type ending struct {
 	broken   bool          // the ledger cannot be written
 	gaveUp   bool          //
 	vain     *schema.Next  // when the run gave up: the job it was waiting for, and why
-	wakeAt   time.Duration // as last requested
+	wakeAt   time.Duration // time of the Wake last requested
 	idle     time.Duration // since when all submitted jobs have been waiting in a cluster's queue; 0 if one is running
 	fillAt   time.Duration // when time alone may let some job start; 0 for never
 	finished bool
@@ -320,7 +320,8 @@ func (c *Core) awaitsGPU() bool {
 	return c.waiter.id >= 0 || c.squeezed && !c.gaveUp && len(c.live.all) == 0 && slices.ContainsFunc(c.classes, gpus)
 }
 
-// giveUpQueued ends the wait when no submitted attempt has begun for max_wait.
+// giveUpQueued ends the wait once all live attempts have waited in the cluster's queue for
+// max_wait.
 func (c *Core) giveUpQueued() {
 	if len(c.live.all) == 0 || !c.live.allQueued() || c.live.allOnHold() || !c.begun {
 		c.idle = 0

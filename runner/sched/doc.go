@@ -5,9 +5,9 @@
 // live or replayed.
 //
 // Terms: a job is ready when its needs and its queue let it run. It is granted GPUs, prepared (the
-// edge claims them and creates what a start needs), started, and ended. A job backs off while it
-// waits to retry. The waiter is the first ready job that found no GPU. Smaller jobs may overtake it
-// until its patience is over; then GPUs are reserved for it.
+// edge, package runner, claims them and creates what a start needs), started, and ended. A job
+// backs off while it waits to retry. The waiter is the first ready job that found no GPU. Smaller
+// jobs may overtake it until its patience is over; then GPUs are reserved for it.
 //
 // # Readings
 //
@@ -29,10 +29,10 @@
 // metric every second, or every 10 s on a cluster. runner/sched/stall tracks how long there has
 // been no output, CPU time or GPU use. Runs without such jobs do not bear this cost.
 //
-// Only a list shows which process uses memory, so the pool ignores a quick reading of a GPU in use.
-// A GPU that was last read over 0.1 s ago is reserved for its next job, and read again before that
-// job starts. A Wake tries to start jobs only if the passage of time may have let one start
-// (fillAt); most Wakes are for readings.
+// Only a process list shows which process uses memory, so the pool ignores a quick reading (without
+// a list) of a GPU in use. A GPU that was last read over 0.1 s ago is reserved for its next job,
+// and read again before that job starts. After a Wake, the core tries to start jobs only if the
+// passage of time may have made that possible (fillAt); most Wakes are for readings.
 //
 // # Time
 //

@@ -143,9 +143,9 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 // byStop is the reason recorded for a job that the user cancelled.
 const byStop = "by gpurun stop"
 
-// stopped returns why an attempt that is over was stopped, or "". An attempt does not
-// count as stopped if it ended on its own before the reason was recorded and no signal
-// reached it: the report of its end was just late.
+// stopped returns why an ended attempt was stopped, or "". An attempt does not count as stopped if
+// it ended on its own before the reason was recorded and no signal reached it: the report of its
+// end was just late.
 func (a *attempt) stopped(e Ended) string {
 	if a.stop == state.WhyResize && !e.Lost {
 		return e.Why // it may have ended on its own, or not have been asked
@@ -158,7 +158,7 @@ func (a *attempt) stopped(e Ended) string {
 
 // outcome returns how an attempt ended and, unless it succeeded, the kind of failure, the cause and
 // the reason. stop is why the attempt was stopped. A reason recorded before the first signal
-// decides regardless of the exit status, since a checkpoint handler that exits with 0 is not a
+// decides regardless of the exit status, since an exit with 0 from a checkpoint handler is not a
 // success.
 func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.CauseCode, reason string) {
 	cause = state.StopCause(stop)

@@ -32,7 +32,7 @@ func (c *Core) seedGroup(id int32) *state.SeedGroup {
 // open reports whether a job waits for its start in this run.
 func (p phase) open() bool { return p == pending || p == ready || p == waiting }
 
-// readEstimates reads the batch's past durations and memory from the history, once.
+// readEstimates reads the batch's past durations from the history, once.
 func (c *Core) readEstimates() {
 	if c.usage.recalled || !c.b.Settings.Learn {
 		return

@@ -25,9 +25,8 @@ type Event interface{ on(c *Core) }
 // ID. It comes before Began, if at all.
 type Looked struct{ Evidence map[int]Evidence }
 
-// Began is the first event of a run. The core answers with an Adopt for every attempt
-// that the history left open, and starts nothing until each has been answered with
-// Started or Ended.
+// Began is the first event of a run. The core answers with an Adopt for every attempt that the
+// history left open, and starts nothing until each has been answered with Queued, Started or Ended.
 type Began struct{}
 
 // Observed brings a reading of devices. A Quick one covers only their memory.
@@ -46,7 +45,7 @@ type ClaimsChanged struct {
 // Prepared reports that Prepare succeeded: the claim is held and the record is created. Start holds
 // what only the edge knows: UniID, Log, Commands, Inputs. The core completes and records it. Claims
 // are the other runs' claims, read once this attempt's claim was visible to those runs; nil if
-// nothing was claimed. If one of them conflicts with the grant, the core discards the attempt, as
+// nothing was claimed. If one of them conflicts with the grant, the core abandons the attempt, as
 // it does for a PrepareFailed with Rival set.
 type Prepared struct {
 	Job    int
@@ -63,7 +62,7 @@ type Gathered struct {
 }
 
 // PrepareFailed reports that Prepare failed. A lost race for a GPU is not a failure of the job and
-// spends no retry; any other error is a failure, such as a log that could not be created.
+// spends no retry; any other error, for example that a log could not be created, is a failure.
 type PrepareFailed struct {
 	Job    int
 	Reason string
@@ -157,7 +156,7 @@ type StopRequested struct {
 	Jobs  []int  // cancel these; no retry in this run, but they run next time
 	GPU   *int   // or end and requeue the attempts on the GPU with this index, without spending a retry, and avoid the GPU from then on
 	Drain bool   // or start no more jobs, and withdraw Jobs from a cluster's queue
-	All   bool   // or stop the whole run: interrupted
+	All   bool   // or stop the whole run, which interrupts its jobs
 	Kill  bool   // with All: SIGKILL immediately
 	Why   string // for display: "Ctrl-C", "SIGTERM", "gpurun stop"
 }
@@ -257,15 +256,15 @@ type Prepare struct {
 // Discard: undo a Prepare; the attempt will not start.
 type Discard struct{ UniID string }
 
-// Yield: release these GPUs from the claim of an attempt that is over. Until then they
-// stay claimed, for the next attempt on them. Once a launched attempt has released its GPUs,
-// each of them is yielded exactly once.
+// Yield: release these GPUs from the claim of an attempt that has ended. Until they are yielded,
+// they stay claimed for the next attempt on them. Each GPU that a launched attempt gives back is
+// yielded exactly once.
 type Yield struct {
 	UniID string
 	UUIDs []gpu.UUID
 }
 
-// Offer: let another run have a GPU of an attempt that is over, instead of this run's next
+// Offer: let another run have a GPU of an attempt that has ended, instead of this run's next
 // attempt. The GPU stays claimed until it is yielded.
 type Offer struct {
 	UniID string
@@ -329,9 +328,9 @@ type Warn struct{ Text string }
 // Ack: let the engine proceed with the stop that it announced with StopAnnounced.
 type Ack struct{ UniID string }
 
-// Read: take a reading, answered by Observed. Without UUIDs it covers all devices
-// with their processes. With UUIDs it covers only those: with Processes, fully;
-// otherwise only their free memory, answered with Quick set.
+// Read: take a reading, answered by Observed. Without UUIDs it covers all devices with their
+// processes. With UUIDs it covers only those devices: fully if Processes is set, otherwise only
+// their free memory, answered with Quick set.
 type Read struct {
 	UUIDs     []gpu.UUID
 	Processes bool

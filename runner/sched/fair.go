@@ -27,14 +27,14 @@ const (
 
 	// wishEvery is how often a wish is published again if only its Since has changed.
 	wishEvery = time.Second
-	wishSlow  = 30 * time.Second // if at most the GPU time used has changed
+	wishSlow  = 30 * time.Second // if nothing but the GPU time used has changed
 
 	// lookEvery is how often, at most, changed claims of other runs lead to a reading of all GPUs.
 	lookEvery = time.Second
 )
 
-// on updates the claims and wishes of other runs. It reads a GPU offered to this run immediately;
-// after any other change it reads all GPUs, if a job waits.
+// on updates the claims and wishes of other runs. It immediately reads a GPU that is offered to
+// this run. After any other change of the claims, it reads all GPUs if a job waits.
 func (ev ClaimsChanged) on(c *Core) {
 	if c.pool == nil {
 		return
@@ -184,7 +184,7 @@ func (c *Core) wishRequests() (asks []gpu.WishRequest) {
 		}
 		return int(a.jobs[0].rank - b.jobs[0].rank)
 	})
-	unused := slices.Concat(c.excluded, c.health.resting, c.pool.Sick()) // GPUs that others might still offer
+	unused := slices.Concat(c.excluded, c.health.resting, c.pool.Sick()) // GPUs that other runs might still offer
 	for _, cl := range wanting[:min(len(wanting), maxAsks)] {
 		a := c.pool.WishRequest(c.now.Boot, cl.req, min(len(cl.jobs), c.pool.Size()), unused)
 		if a.Min == 0 || max(a.Room, a.Most) > 0 && len(a.UUIDs) > 0 {
@@ -298,7 +298,8 @@ func (c *Core) yieldToForeground() {
 	}
 }
 
-// preempt stops an attempt, if there is a reason and it is not being stopped already.
+// preempt stops an attempt for the reason why, unless why is "" or the attempt is already being
+// stopped.
 func (c *Core) preempt(a *attempt, why string) {
 	if why == "" || a.stop != "" || a.asked {
 		return
@@ -315,6 +316,6 @@ func (c *Core) nextYield(by func(time.Duration)) {
 	}
 	by(c.giveWayAt)
 	if c.b.Settings.Hours.String() != "" || c.pool != nil && len(c.pool.Host().Hours) > 0 {
-		by(c.now.Boot + time.Minute - c.now.Wall.Sub(c.now.Wall.Truncate(time.Minute))) // hours end at full minutes
+		by(c.now.Boot + time.Minute - c.now.Wall.Sub(c.now.Wall.Truncate(time.Minute))) // hours end on the minute
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// maxPreparing bounds the jobs that the edge prepares at once. Jobs that need no
-// GPU could otherwise swamp it by the million.
+// maxPreparing bounds the jobs that the edge prepares at a time. Jobs that need no GPU could
+// otherwise swamp it by the million.
 const maxPreparing = 64
 
 // A firstInLine is the first ready job that lacked some resource in the last fill.
@@ -35,8 +35,8 @@ func (h *firstInLine) wait(id int32, now time.Duration) {
 	}
 }
 
-// await records that a job found too little of a pool or, if resource is "", of cores and host
-// memory.
+// await records that a job needs more than is free of a pool or, if resource is "", of cores or
+// host memory.
 func (c *Core) await(resource string, id int32) {
 	if c.lines[resource] == nil {
 		h := noneInLine()
@@ -59,7 +59,7 @@ func (c *Core) keptFor(resource string, id int32) int32 {
 // waiter is the first job in line for a GPU.
 type waiter struct {
 	firstInLine
-	kept    []gpu.UUID    // GPUs that smaller jobs must leave to it, and to keptFor
+	kept    []gpu.UUID    // GPUs that smaller jobs must leave to the waiter and to keptFor
 	keptFor int32         // the first in line or, if that is still patient, a job behind it that is not
 	free    int           // how many GPUs are already free for keptFor
 	alone   time.Duration // since when it has waited while this run held no GPU; 0 if the run holds one
@@ -334,7 +334,8 @@ func (c *Core) warnExceeding() {
 	}
 	if n > 0 {
 		c.do(Warn{Text: text})
-		c.draining = cmp.Or(c.draining, c.opts.Within+" ends at "+state.Clock(c.opts.Ends, c.now.Wall)) // no job has failed
+		// The run must not be reported as one with failed jobs.
+		c.draining = cmp.Or(c.draining, c.opts.Within+" ends at "+state.Clock(c.opts.Ends, c.now.Wall))
 	}
 }
 
@@ -387,7 +388,7 @@ func (c *Core) outsideHours() string {
 // localTime returns the time of day in the user's time zone.
 func (c *Core) localTime() time.Time { return c.now.Wall.In(c.opts.Zone) }
 
-// unavailable returns the GPUs that a job may not take now, although the pool might grant them.
+// unavailable returns the GPUs that a job may not take now even if the pool would grant them.
 func (c *Core) unavailable(id int32) (ids []gpu.UUID) {
 	for _, d := range c.pool.Devices() {
 		if _, is := c.withheld(id, d.UUID, true); is {

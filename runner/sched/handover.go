@@ -27,14 +27,14 @@ func (c *Core) coolDown(ids []gpu.UUID, name string) {
 	c.readings.next = min(c.readings.next, until)
 }
 
-// A handOver is a GPU that a job of this run just left. Its free memory is read in quick
-// succession until the next job takes it. The job's claim on it is kept until the next
-// claim exists, so that the GPU passes on without ever being unclaimed.
+// A handOver is a GPU that a job of this run just left, or that another run offers. Its free memory
+// is read in quick succession until the next job takes it. The job's claim on it is kept until the
+// next claim exists, so that the GPU passes on without ever being unclaimed.
 type handOver struct {
 	id    gpu.UUID
 	claim string // uni_id of the attempt whose claim is kept; "" once it is yielded
 	open  bool   // no job has taken the GPU yet, and its memory may still come back
-	out   bool   // a quick reading of it is in progress
+	out   bool   // a reading of it is in progress
 	began time.Duration
 	due   time.Duration // time of the next reading
 	pause time.Duration
@@ -42,7 +42,7 @@ type handOver struct {
 	until time.Duration // when its offer to another run expires; 0 if it is not offered
 	dealt bool          // whose turn it is has been decided
 	gift  bool          // a job was resized to free it for turn
-	given bool          // offered by another run; only a process list shows that the run's processes are gone
+	given bool          // offered by another run; only a process list shows that that run's processes are gone
 }
 
 const (
@@ -51,7 +51,7 @@ const (
 	handOverFor   = 30 * time.Second
 )
 
-// beginHandOver begins the hand-over of an attempt's GPUs; left lists those in the pool.
+// beginHandOver begins the hand-over of an attempt's GPUs; left lists those that the pool released.
 func (c *Core) beginHandOver(a *attempt, left []gpu.UUID) {
 	c.endHandOver(left)
 	for _, id := range a.grant.UUIDs {
@@ -112,7 +112,7 @@ func (c *Core) readHandOvers() (reading bool) {
 		reading = reading || h.open && h.out
 	}
 	if len(ids) > 0 {
-		// If other jobs are there, free memory alone does not show which job freed it.
+		// If other jobs use these GPUs, free memory alone does not show which job freed it.
 		c.do(Read{UUIDs: ids, Processes: list || c.pool.StillInUse(ids)})
 	}
 	return reading
@@ -197,7 +197,8 @@ func (g *gathering) has(id gpu.UUID) bool {
 	return slices.ContainsFunc(g.claims, func(h gatherClaim) bool { return h.id == id })
 }
 
-// A gatherClaim is a gathering claim on a GPU. One that is no longer wanted ends once it has been made.
+// A gatherClaim is a gathering claim on a GPU. If it is no longer wanted while it is being made, it
+// ends right afterwards.
 type gatherClaim struct {
 	uniID string
 	id    gpu.UUID

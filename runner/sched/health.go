@@ -10,10 +10,10 @@ import (
 	"gpurun/state"
 )
 
-// A job's death with the signature of a device fault spends a retry only once the job has died this
-// way on two devices. Until then, the job waits for another device, or until no other job of the
-// run is left. If the attempt had one device, that device is quarantined, unless the driver reports
-// that the device contained the error.
+// A job's death with the signature of a device fault does not spend a retry until the job has died
+// this way on two devices. Until then, the job waits for another device, or until no other job of
+// the run is left. If the attempt had one device, that device is quarantined, unless the driver
+// reports that the device contained the error.
 //
 // Without a signature, a GPU is suspected when attempts die on it one after another, soon after
 // their start and in ways that can be its fault. The GPU is quarantined once one of their jobs has
@@ -402,8 +402,9 @@ func (h *health) signed(job int32) bool {
 	return m.signed && len(m.suspects) > 0
 }
 
-// excused returns why a failure spends no retry, or "". The reason is the edge's reason, given, or
-// the health of the attempt's devices. sick names one of them that is quarantined, or is "".
+// excused returns why a failure spends no retry, or "". The reason is given, which comes from the
+// edge, or one based on the health of the attempt's devices. sick names one of them that is
+// quarantined, or is "".
 func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick string, another func(int32, []gpu.UUID) bool) string {
 	m, blamed := h.jobs[a.job], gpuNumbers(a.grant.Indices)+" may be at fault"
 	switch {
@@ -425,7 +426,7 @@ func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick strin
 	case sick != "":
 		return "GPU " + sick + " is quarantined"
 	case f.Seconds <= early.Seconds() && (!m.died || h.othersDied(a)):
-		return blamed // a job that died elsewhere too is to blame, unless others died there as well
+		return blamed // a job that also died elsewhere is to blame, unless other jobs died on this device
 	}
 	return ""
 }

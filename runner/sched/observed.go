@@ -161,9 +161,9 @@ func (c *Core) see(seen gpu.Observation) {
 }
 
 // recordUse records how much memory an attempt uses on its i-th GPU, and reports whether the
-// reading counts: it is a list with the attempt's processes, or a quick reading with no less free
-// memory than such a list. drop means that free memory fell below that of every list so far: a new
-// list must show whether the job or a neighbor uses the memory.
+// reading counts: it is a list with the attempt's processes, or a quick reading that shows no less
+// free memory than such a list. drop means that free memory fell below that of every list so far: a
+// new list must show whether the job or a neighbor uses the memory.
 func (a *attempt) recordUse(i int, r *gpu.Reading) (counts, drop bool) {
 	for len(a.gpuUses) < len(a.grant.UUIDs) {
 		a.gpuUses = append(a.gpuUses, gpuUse{used: -1, low: -1})

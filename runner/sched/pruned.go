@@ -11,8 +11,9 @@ import (
 )
 
 // A pruned job has ended because it was behind others that differ in a few parameters. Pruning uses
-// only what the ledger records, so that the next run decides the same. This file is the core's
-// part of pruning: it stops jobs and decides which jobs need no run because of them.
+// only what the ledger records, so that the next run decides the same. This file is the core's part
+// of pruning: it stops jobs, and decides which other jobs do not run because they need a pruned
+// one.
 type pruning struct {
 	groups map[int32]uint64      // by job: its group; the jobs of a group are compared
 	curves map[int32]state.Curve // by job: its reported points, as in the ledger
@@ -36,8 +37,8 @@ func (c *Core) pointsRule(id int32) string {
 	return ""
 }
 
-// isCurrent reports whether prune may compare points of a job that were read by a rule. The job
-// file may name another metric by now. Facts of earlier versions have no rule.
+// isCurrent reports whether prune may compare a job's points if the given rule read them. The job
+// file may name another metric by now. Facts recorded by earlier versions of gpurun have no rule.
 func (c *Core) isCurrent(id int32, rule string) bool { return rule == "" || rule == c.pointsRule(id) }
 
 // initPruning finds the jobs that compete, and reads their reports in the ledger.
@@ -152,14 +153,14 @@ func (c *Core) anotherTry(id int32) bool {
 	return c.wasPruned(id) || r != nil && r.NoPrune && r.State != state.Succeeded
 }
 
-// lacksNeed reports whether an unselected need prevents a job from running: it has not succeeded,
-// and it was not pruned or is needed by name.
+// lacksNeed reports whether an unselected need prevents a job from running: the need has not
+// succeeded, and either was not pruned or is needed by name.
 func (c *Core) lacksNeed(id, need int32) bool {
 	return !c.succeededBefore(need) && (!c.wasPruned(need) || c.b.NeedsByName(id, need))
 }
 
-// missesPruned returns a pruned need that prevents a job from running, or -1: one that it needs by
-// name, or the first if all were pruned.
+// missesPruned returns a pruned need that prevents a job from running: one that the job needs by
+// name, or the first if all its needs were pruned. It returns -1 if there is none.
 func (c *Core) missesPruned(id int32, was func(need int32) bool) int32 {
 	needs := c.b.Jobs[id].Needs
 	all := !slices.ContainsFunc(needs, func(n int32) bool { return !was(n) })

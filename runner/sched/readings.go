@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	readingLost  = 2 * time.Minute        // after this long, no answer is coming
+	readingLost  = 2 * time.Minute        // a reading that has not been answered by then counts as lost
 	shortPause   = 50 * time.Millisecond  // the shortest poll
-	longestPause = time.Minute            // between failing readings, unless a poll is longer
+	longestPause = time.Minute            // between failing readings, unless the poll interval is longer
 	usedFirst    = 500 * time.Millisecond // after a start, so that short jobs are sampled too
 	usedEvery    = time.Second
 	attendEvery  = time.Minute // between readings of all GPUs while no job waits; see attends
@@ -36,7 +36,7 @@ type readings struct {
 	again    time.Duration // when refresh may request lists again
 }
 
-// A request is a reading that may be on its way.
+// A request is the latest requested reading of one kind, which may still be in progress.
 type request struct {
 	at  time.Duration // when the reading was last requested
 	out bool          // and not yet answered
@@ -44,7 +44,7 @@ type request struct {
 
 func (r *request) waits(now time.Duration) bool { return r.out && now-r.at <= readingLost }
 
-// nextDue returns when to act: at next or, if a reading is on its way, when it counts as lost.
+// nextDue returns when to act: at next or, if a reading is in progress, when it counts as lost.
 func (r *request) nextDue(next time.Duration) time.Duration {
 	if r.out {
 		return r.at + readingLost + 1
@@ -59,7 +59,7 @@ func (r *readings) begun(now time.Duration) {
 	}
 }
 
-// list requests the processes on some GPUs immediately.
+// list requests process lists of some GPUs immediately.
 func (r *readings) list(ids ...gpu.UUID) {
 	for _, id := range ids {
 		if !slices.Contains(r.lists, id) {
@@ -68,7 +68,7 @@ func (r *readings) list(ids ...gpu.UUID) {
 	}
 }
 
-// refresh requests the processes on GPUs where an outdated list would let a job start.
+// refresh requests process lists of GPUs where an outdated list would let a job start.
 func (r *readings) refresh(now time.Duration, ids []gpu.UUID) {
 	if len(ids) > 0 && now >= r.again {
 		r.again = now + gpu.FreshFor

@@ -198,7 +198,7 @@ func (c *Core) inQueue(q int32) string {
 	return ""
 }
 
-// queueMoves lets a queue's next job proceed; q is -1 for jobs without one.
+// queueMoves lets a queue's next job proceed; q is -1 for jobs without a queue.
 func (c *Core) queueMoves(q int32) {
 	if q < 0 {
 		return
@@ -225,8 +225,8 @@ func (c *Core) room(id int32) *schema.Wait {
 	return c.space(id)
 }
 
-// quota is like space, but checks only this run's own limits. Once the patience of a job
-// that lacks cores or host memory is over, no other job may take any.
+// quota is like space, but checks only this run's own limits. Once a job that lacks cores or host
+// memory has run out of patience, no other job may take any.
 func (c *Core) quota(id int32) *schema.Wait {
 	cl := c.jobs[id].class
 	own := c.reserved()
@@ -245,7 +245,8 @@ func (c *Core) quota(id int32) *schema.Wait {
 	return nil
 }
 
-// requestedGPUs returns the number of GPUs requested from an engine that chooses them.
+// requestedGPUs returns how many GPUs a job of a class requests from an engine that chooses the
+// GPUs, or 0 for other engines.
 func (c *Core) requestedGPUs(cl *class) int {
 	if !c.opts.Elsewhere {
 		return 0
@@ -272,8 +273,8 @@ func (c *Core) poolSize(name string) int {
 	return 0
 }
 
-// full returns why a job's pool prevents its start now, or nil. Once the patience of a job that
-// needs more than is left is over, no other job may take any of the pool.
+// full returns why a job's pool prevents its start now, or nil. Once a job that needs more than the
+// pool has left runs out of patience, no other job may take any of the pool.
 func (c *Core) full(id int32) *schema.Wait {
 	use := c.spec(id).Pool
 	if use.N == 0 {

@@ -30,9 +30,9 @@ type resizes struct {
 	possible bool                    // some job may be resized
 	moves    []move                  // in the order of their ends
 	last     map[int32]time.Duration // by job: when it was last resized or asked to save, in any run
-	declined map[int]time.Duration   // by uid of a user who did not take GPUs that a job gave up: when jobs may next do so
+	declined map[int]time.Duration   // by uid of a user who did not take GPUs that a job gave up: when jobs may give up GPUs for them again
 	growing  bool                    // some job could grow, so all GPUs are read
-	warned   map[int32]bool          // jobs with a warning that the engine did not ask them to save
+	warned   map[int32]bool          // jobs already warned about, because the engine did not ask them to save
 }
 
 // A move is a job between two attempts of a resize. It expires after a while.
@@ -46,8 +46,8 @@ type move struct {
 // elastic tracks an attempt's load for resizes.
 type elastic struct {
 	pushed bool                       // this run asked it to save its work
-	grows  bool                       // because it can have more GPUs
-	idle   bool                       // because it hardly uses its GPUs
+	grows  bool                       // it can have more GPUs
+	idle   bool                       // it hardly uses its GPUs
 	spare  map[gpu.UUID]time.Duration // GPUs that it could have in addition, and since when
 	seen   time.Duration              // time of the reading that spare is from
 }
@@ -123,7 +123,7 @@ func (c *Core) widest(id int32) int {
 // grows reports whether an attempt can have more GPUs now.
 func (c *Core) grows(a *attempt) bool {
 	percent, long, known := c.load(a)
-	// Its GPUs may have been busy in the same minute in which others were free.
+	// long does not matter yet: its GPUs may be busy, and others free, during the same minute.
 	if !known || percent <= c.spec(a.job).Resize.Up || len(a.grant.UUIDs) >= c.widest(a.job) || c.waiter.id >= 0 || len(c.moves) > 0 {
 		a.spare, a.seen = nil, 0
 		return false
@@ -150,7 +150,7 @@ func (c *Core) grows(a *attempt) bool {
 // waits for.
 func (c *Core) spares(a *attempt) []gpu.UUID {
 	req := c.request(a.job)
-	req.Min = len(a.grant.UUIDs) + 1 // no MIG instance
+	req.Min = len(a.grant.UUIDs) + 1 // more than one, which rules out MIG instances
 	free, _ := c.pool.Candidates(c.now.Boot, req, c.unavailable(-1))
 	return slices.DeleteFunc(free, func(id gpu.UUID) bool { return c.pool.Turns.Wanted(id) })
 }

@@ -21,7 +21,7 @@ type Remaining struct {
 	Pool    *gpu.Pool         // nil without GPUs
 	Seen    gpu.Observation   // claims, wishes and processes of other runs and users
 	Now     Now
-	Cluster bool // a cluster decides what starts when
+	Cluster bool // a cluster decides when jobs start
 
 	opts Options
 }

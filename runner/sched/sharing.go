@@ -23,7 +23,7 @@ const (
 // AllowStray is the value of allow that prevents strays from being ended.
 const AllowStray = "stray"
 
-// lookFor schedules the search for a running attempt on all GPUs. Simulated GPUs have only the
+// lookFor schedules the search of all GPUs for an attempt's processes. Simulated GPUs have only the
 // processes that belong there.
 func (c *Core) lookFor(a *attempt) {
 	if c.pool != nil && !c.opts.Sim {
@@ -292,7 +292,7 @@ func (m *neighbors) growth(pool *gpu.Pool) (all, most gpu.Bytes, who *gpu.Proces
 			most, who = by, p
 		}
 	}
-	for _, old := range m.before { // processes that have ended freed memory
+	for _, old := range m.before { // subtract the memory that ended processes freed
 		gone := !slices.ContainsFunc(m.now, func(p gpu.Process) bool { return p.PID == old.PID })
 		if gone && old.Attempt == "" && !pool.Own(&old) {
 			all -= max(0, old.Memory)
@@ -302,8 +302,7 @@ func (m *neighbors) growth(pool *gpu.Pool) (all, most gpu.Bytes, who *gpu.Proces
 }
 
 // blame returns the party at fault when an attempt ran out of memory, with the reason. most returns
-// the most memory that any GPU could ever offer a job. pool is nil if the attempt held no device of
-// this run.
+// the most memory that any GPU could ever offer a job. pool is nil if the run grants no devices.
 func blame(a *attempt, cause Cause, pool *gpu.Pool, most func(job int32) gpu.Bytes) (fault, string) {
 	if cause != GPUMemory || pool == nil {
 		return unknown, describeNewcomers(a, pool)

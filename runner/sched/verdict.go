@@ -15,7 +15,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// Evidence is the state of the file system for a job that last succeeded.
+// Evidence is the state of the file system for a job whose last attempt succeeded.
 type Evidence struct {
 	MissingOutput string // an output that does not exist
 	Overwritten   string // an output that another command has written since; shown by plan, reruns nothing
@@ -185,8 +185,8 @@ func (f *verdictPass) outdated(id int32, rec *state.Record, need int32) reason {
 	return cmp.Or(again, f.fromNeeds(id, rec, need))
 }
 
-// anew reports whether a job that runs for the reason why starts from different data than its last
-// attempt, so that prune must not compare what that attempt reported.
+// anew reports whether a job starts from different data than its last attempt, so that prune must
+// not compare what that attempt reported. why is the reason for running the job.
 func (f *verdictPass) anew(id int32, why schema.PlanCode) bool {
 	rec := f.c.last(id)
 	switch {
@@ -351,8 +351,8 @@ func (c *Core) Before(id int) *state.Record {
 }
 
 // Replaced returns the jobs that never ran, and the successes whose name and key are both gone from
-// the batch. Each of these jobs may have succeeded under one of these names and commands. If either
-// list would be longer than most, Replaced returns neither.
+// the batch. Each of the jobs may have succeeded before, under the name and command of one of these
+// successes. If either list would be longer than most, Replaced returns neither.
 func (c *Core) Replaced(most int) (jobs []int, gone []*state.Record) {
 	for id := range c.jobs {
 		if c.Verdict(id).Code == schema.PlanNeverRan {

@@ -9,8 +9,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// lostTime is GPU time that this run cannot use although a job waits for it, because other users or
-// a rule prevent it. The run's history shows it as lost.
+// lostTime is GPU time that this run loses to other users or to a rule while one of its jobs waits
+// for GPUs. The run's history shows it as lost.
 type lostTime struct {
 	waits bool          // a job waits for GPUs
 	on    []obstacle    // one for each GPU that the job cannot have now

@@ -3,8 +3,8 @@
 // to no CPU time and no use of its GPUs.
 //
 // Unknown values (the use of a MIG instance, CPU time on another host) never make a job stall, and
-// neither does time without any look, as on a suspended machine. The package is pure: callers pass
-// times as durations of CLOCK_BOOTTIME.
+// neither does time without looks, for example while the machine is suspended. The package is pure:
+// callers pass times as durations of CLOCK_BOOTTIME.
 package stall
 
 import (

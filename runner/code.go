@@ -76,7 +76,7 @@ func inputsIn(ctx context.Context, code *codecopy.Tree, r jobspec.Rendered) ([]s
 // settled marks a copy whose files have been moved to the work dir, or are being moved.
 const settled = -1
 
-// use adds by to the number of attempts in a copy of the code, which may be nil.
+// use changes the number of attempts in a copy of the code by the given amount. code may be nil.
 func (l *loop) use(code *codecopy.Tree, by int) {
 	if code != nil {
 		l.attempts.copies[code] = max(l.attempts.copies[code], 0) + by

@@ -60,7 +60,7 @@ func size(path string) int64 {
 	return fi.Size()
 }
 
-// found returns the parts with all offsets known.
+// found returns the parts, with unknown offsets read from the logs.
 func (p logParts) found() []files.LogPart {
 	list := slices.Clone(p)
 	for i := range list {

@@ -50,7 +50,7 @@ func (p *ports) take() int {
 func (p *ports) give(n int) { delete(p.taken, n) }
 
 // bindable reports whether a port is free, over IPv4 and IPv6. Without a free file descriptor for
-// the check, it assumes so.
+// the check, it assumes that the port is free.
 func bindable(n int) bool {
 	l, err := net.Listen("tcp", ":"+strconv.Itoa(n))
 	if err != nil {

@@ -140,7 +140,7 @@ func (l *loop) apply(next Reading) (said string, err error) {
 	replaced := l.Code
 	l.Batch, l.Code = b, next.Code
 	for _, code := range replaced {
-		l.use(code, 0) // it is removed once no attempt uses it
+		l.use(code, 0) // the copy is removed once no attempt uses it
 	}
 	l.attempts.fresh = append(l.attempts.fresh, make([]bool, len(b.Jobs)-was)...)
 	for _, a := range l.attempts.live {

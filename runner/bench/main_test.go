@@ -181,7 +181,7 @@ func TestMissedBarFailsTheBench(t *testing.T) {
 	}
 }
 
-// ratio adds a row with a ratio to a peer of 1.
+// ratio adds a row that compares a value with a peer's value of 1.
 func ratio(t *table, value float64, sign string, bar float64) {
 	t.compare("x", "%g", series{value}, "y", series{1}, sign, bar)
 }

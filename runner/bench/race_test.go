@@ -79,8 +79,8 @@ func (b *bench) time(c *contender, dir string) error {
 
 const wholeCommand = "__whole"
 
-// whole runs a command and waits for its leftover descendants, such as gpurun's keeper. Then the
-// cost of the jobs and of the keeper is attributed to this process's children.
+// whole runs a command and waits for its leftover descendants, such as gpurun's keeper. That way,
+// the cost of the jobs and of the keeper is attributed to this process's children.
 func whole(argv []string) int {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -43,12 +43,12 @@ func (t *table) compare(figure, format string, ours series, peer string, theirs 
 	*t = append(*t, r)
 }
 
-// under adds a row with a value without a peer, which must be less than bar.
+// under adds a row for a value that has no peer and must be less than bar.
 func (t *table) under(figure, format string, value, bar float64, unit string) {
 	*t = append(*t, row{figure, fmt.Sprintf(format, value), "", "", fmt.Sprintf("< %g%s", bar, unit), verdict(value < bar)})
 }
 
-// over adds a row with a value without a peer, which must be at least bar.
+// over adds a row for a value that has no peer and must be at least bar.
 func (t *table) over(figure, format string, value, bar float64, unit string) {
 	*t = append(*t, row{figure, fmt.Sprintf(format, value), "", "", fmt.Sprintf("≥ %g%s", bar, unit), verdict(value >= bar)})
 }

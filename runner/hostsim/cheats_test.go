@@ -121,7 +121,7 @@ func (h *host) ghost(run string, since time.Time) gpu.Wish {
 	return gpu.Wish{Run: run, UID: cheater, User: "ghost", Since: since, Requests: []gpu.WishRequest{a}}
 }
 
-// grab claims each GPU offered to a run for a second, without running anything.
+// grab claims each GPU offered to a run, keeps the claim for a second, and runs nothing.
 func (h *host) grab(owner string) {
 	for _, c := range h.claims {
 		for _, s := range c.on {

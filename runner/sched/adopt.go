@@ -9,8 +9,8 @@ import (
 	"gpurun/state"
 )
 
-// on asks the engine about every attempt that the history left open. Nothing starts until the
-// engine has answered for all of them, and their resources stay reserved.
+// on asks the engine about every attempt that the history left open. Their resources stay reserved,
+// and nothing starts until the engine has answered for all of them.
 func (Began) on(c *Core) {
 	if !c.judged {
 		c.judge()
@@ -136,7 +136,7 @@ func (c *Core) begin() {
 	}
 	if c.counts[pending] > 0 {
 		c.readEstimates()
-		if c.b.Settings.Order == jobspec.LongestFirst { // New did not know the estimates
+		if c.b.Settings.Order == jobspec.LongestFirst { // New ranked the jobs without estimates
 			c.rank()
 		}
 	}
@@ -162,8 +162,8 @@ func (c *Core) place(id int32) {
 	}
 }
 
-// Rereading reports that a reload of the files has begun or ended. The run does not end in between,
-// since jobs may join.
+// Rereading reports that a reload of the files has begun or ended. The run does not end during a
+// reload, since jobs may join.
 type Rereading struct{ On bool }
 
 func (ev Rereading) on(c *Core) { c.rereading = ev.On }

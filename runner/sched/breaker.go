@@ -8,7 +8,8 @@ import (
 	"gpurun/state"
 )
 
-// early is how soon after its start an attempt must fail to count for the breaker.
+// early is how soon after its start an attempt must fail for the failure to count against its group
+// or its devices.
 const early = time.Minute
 
 // breaker decides which groups of jobs that differ only in parameters are not worth starting:

@@ -225,7 +225,7 @@ func (ev StateFailed) on(c *Core) {
 
 // record emits a fact and applies it.
 func (c *Core) record(file int, job int32, f state.Fact) {
-	if f.Kind == state.KindEnd && job >= 0 { // a job's last end holds all that prune needs
+	if f.Kind == state.KindEnd && job >= 0 { // a job's last end must hold all that prune needs
 		if o := c.h.Open[f.UniID]; o != nil {
 			f.NoPrune = o.Start.NoPrune
 			c.jobs[job].anew = c.jobs[job].anew && f.Withdrawn(&o.Start)

@@ -18,8 +18,8 @@
 //     given. Simulated GPUs have no such jobs.
 //   - The free memory of GPUs with jobs of this run: half a second after a start, then once
 //     a second. The driver answers in microseconds.
-//   - The processes on those GPUs: every 5 s, and immediately if less memory is free than at
-//     any earlier list of processes. A list takes milliseconds and holds the driver's lock.
+//   - The processes on those GPUs: every 5 s, and immediately if less memory is free than when
+//     any earlier list was read. A list takes milliseconds and holds the driver's lock.
 //     Listing after a drop catches a one-second peak without a list every second.
 //   - The free memory of a GPU that a job has just left: repeatedly, until the next job is
 //     on it.

@@ -228,7 +228,8 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// decide moves a job on after the end of an attempt, which may have been displaced.
+// decide moves a job on after the end of an attempt. Being displaced is excused any number of
+// times, unlike other failures.
 func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 	id := a.job
 	again := false // it runs again, which spends no retry
@@ -237,7 +238,7 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 		delete(c.grown, id)
 		delete(c.grownHost, id)
 		r := c.last(id)
-		again = a.adopted && r != nil && !c.real(r) // succeeded on simulated GPUs
+		again = a.adopted && r != nil && !c.real(r) // it succeeded only on simulated GPUs
 	case state.Pruned:
 	case state.Cancelled, state.Interrupted:
 		// A job that an earlier run stopped, or that had to leave a GPU, runs again.
@@ -289,7 +290,7 @@ func (c *Core) countFailure(id int32, p phase, f state.Fact, granted gpu.Bytes) 
 	c.backoff = slices.Insert(c.backoff, at, d)
 }
 
-// failPermanently ends a job that failed without a retry left. The history already has its last
+// failPermanently ends a job that failed and has no retry left. The history already has its last
 // end.
 func (c *Core) failPermanently(id int32, p phase) {
 	if r := c.last(id); r != nil && c.jobs[id].phase != unselected {
@@ -398,7 +399,7 @@ func (c *Core) abandonRetries() {
 	}
 }
 
-// due is a waiting job and when it may retry (CLOCK_BOOTTIME).
+// due is a waiting job, with the time at which it may retry (CLOCK_BOOTTIME).
 type due struct {
 	at time.Duration
 	id int32

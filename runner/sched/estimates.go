@@ -29,7 +29,7 @@ func (c *Core) seedGroup(id int32) *state.SeedGroup {
 	return c.h.SeedGroup(c.file(id), c.seedGroupName(id))
 }
 
-// open reports whether a job waits for its start in this run.
+// open reports whether a job waits to start in this run.
 func (p phase) open() bool { return p == pending || p == ready || p == waiting }
 
 // readEstimates reads the batch's past durations from the history, once.
@@ -53,8 +53,8 @@ func (c *Core) readEstimates() {
 	}
 }
 
-// longestFirst returns the comparison for order: longest-first. Jobs without an estimate take the median of
-// the batch.
+// longestFirst returns the comparison for order: longest-first. Jobs without an estimate are
+// assumed to take the median of the batch.
 func (c *Core) longestFirst() func(x, y int32) int {
 	usual := cmp.Or(c.usage.usual(), Unknown)
 	takes := make([]time.Duration, len(c.jobs))

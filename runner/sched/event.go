@@ -124,14 +124,14 @@ type Ended struct {
 	Rule     string            // the rule by which Points were read
 	LogTo    int64             // where its part of the log ends; 0 if unknown
 	Evidence Evidence          // if an earlier run started it: what the file system shows now
-	Warning  string            // for the summary; decides nothing
+	Warning  string            // for the summary; affects no decision
 }
 
 // A Cause is what ended a failed attempt, if known.
 type Cause int
 
 const (
-	NoCause       Cause = iota // nothing that matters here
+	NoCause       Cause = iota // none of the causes below
 	GPUMemory                  // GPU memory ran out
 	HostMemory                 // the kernel killed it because host memory ran out
 	DeviceFault                // the signature of a fault of its GPU
@@ -272,10 +272,10 @@ type Offer struct {
 	To    string // ID of the run
 }
 
-// Wish: publish this run's waiting requests; without any, withdraw the wish.
+// Wish: publish this run's waiting requests; if there are none, withdraw the wish.
 type Wish struct{ gpu.Wish }
 
-// Gather: make a gathering claim on a GPU, under a name of its own. Answered by Gathered.
+// Gather: make a gathering claim on a GPU, under its own UniID. Answered by Gathered.
 type Gather struct {
 	UniID string
 	Job   string // name of the job that the GPU is for

@@ -235,7 +235,8 @@ func (c *Core) keepBehind(id int32) {
 }
 
 // keep keeps all GPUs that a job could use, if they would suffice. If this run may not hold enough
-// additional GPUs for the job, every GPU that another job takes delays it, so keep keeps all GPUs.
+// additional GPUs for the job, every GPU that another job takes delays the job, so keep keeps all
+// GPUs of the pool.
 func (c *Core) keep(id int32) {
 	w, req, aside := &c.waiter, c.jobs[id].class.req, c.unavailable(id)
 	suitable := c.pool.SuitableAfter(c.now.Boot, req, aside)
@@ -269,7 +270,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 		g.Ends = c.now.Wall.Add(lasts)
 	}
 	if c.opts.Elsewhere && cl.req.Max > 0 {
-		g.Memory = cl.req.Memory // the request to the engine
+		g.Memory = cl.req.Memory // as requested from the engine
 	}
 	prepare.Grant = g
 	if cl.gpus && c.spec(id).Affinity {

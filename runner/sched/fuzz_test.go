@@ -201,8 +201,8 @@ func (c *chaos) someResize() jobspec.Resize {
 	return jobspec.Resize{Up: 70, Down: 40, Signal: "USR1", Grace: time.Minute, Every: time.Duration(c.pick(3)) * time.Minute}
 }
 
-// begin starts a run from the facts so far, as after a crash. Before, it compares the live history with
-// the replayed one.
+// begin starts a run from the facts so far, as after a crash. First, it compares the live history
+// with the replayed one.
 func (c *chaos) begin() {
 	c.compare()
 	c.compact()
@@ -788,7 +788,7 @@ func (c *chaos) crash() {
 		ev = c.prepared(c.preps[0])
 	} else if uni := c.one(); uni != "" && c.chance(70) {
 		ev = Ended{UniID: uni, End: state.End{ExitCode: c.pick(2)}}
-		delete(c.live, uni) // the runner has seen the end before it died
+		delete(c.live, uni) // the runner saw the end before it died
 	}
 	actions := c.core.Step(c.now, ev)
 	for _, a := range actions[:c.pick(len(actions)+1)] {

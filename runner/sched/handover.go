@@ -46,8 +46,8 @@ type handOver struct {
 }
 
 const (
-	handOverFirst = 5 * time.Millisecond  // doubles each time,
-	handOverFine  = 20 * time.Millisecond // up to this or, if longer, an eighth of the time since the job ended
+	handOverFirst = 5 * time.Millisecond  // first pause between readings; it doubles each time
+	handOverFine  = 20 * time.Millisecond // longest pause, or an eighth of the time since the job ended if that is longer
 	handOverFor   = 30 * time.Second
 )
 

@@ -81,8 +81,8 @@ func (c *Core) behind(a *attempt) string {
 	return prune.Why(c.ruleOf(a.job), c.pruning.curves[a.job], others)
 }
 
-// recordReports records an attempt's reports, which a rule has read. Reports too close to the last
-// recorded step wait for later ones.
+// recordReports records the points that an attempt has reported, as read by the given rule. Points
+// too close to the last recorded step wait for later ones.
 func (c *Core) recordReports(a *attempt, points state.Curve, rule string) {
 	o := c.h.Open[a.uniID]
 	if o == nil || c.ruleOf(a.job).Metric == "" || len(points) == 0 || !c.isCurrent(a.job, rule) {

@@ -82,7 +82,8 @@ func TestQueuedUntilRunning(t *testing.T) {
 	}
 }
 
-// Why a group is held does not mix up the GPUs of several nodes, which have the same numbers.
+// The reason why a group is held must not mix up GPUs of several nodes, which have the same
+// numbers.
 func TestHeldGroupNamesNoGPUsOfNodes(t *testing.T) {
 	w := newCluster(t)
 	w.b.Settings.Breaker = 2

@@ -77,7 +77,7 @@ func (c *Core) Remaining(now Now, seen gpu.Observation) *Remaining {
 		}
 	}
 	if c.pool != nil {
-		r.Pool, r.Seen = c.pool.Fresh(), seen.Without(func(p *gpu.Process) bool { return p.Attempt != "" }) // some may have ended since
+		r.Pool, r.Seen = c.pool.Fresh(), seen.Without(func(p *gpu.Process) bool { return p.Attempt != "" }) // attempts may have ended since
 	}
 	return r
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // steerQueue applies this run's decisions to attempts in the cluster's queue: it holds paused ones
-// and withdraws those that must not start. An attempt that begins before that counts as running.
-// The cluster enforces the limits, so that all ready jobs can be queued early.
+// and withdraws those that must not start. An attempt that begins before it is held or withdrawn
+// counts as running. The cluster enforces the limits, so that all ready jobs can be queued early.
 func (c *Core) steerQueue() {
 	if !c.opts.Queues || !c.begun {
 		return

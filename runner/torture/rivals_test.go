@@ -60,7 +60,8 @@ func haunted(every time.Duration) func(c *crowd, l *lane, r *runner) {
 	}
 }
 
-// beside starts a program as a lane's user and kills it when the test ends. It must not end before.
+// beside starts a program as a lane's user and kills it when the test ends. The program must not
+// end before that.
 func (c *crowd) beside(cmd *exec.Cmd, l *lane) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: l.credential()}
 	if err := cmd.Start(); err != nil {

@@ -1,7 +1,7 @@
-# The script of every job in the harness. It records its start and end in the journal,
-# one write each, and ends as its PLAN says: the n-th attempt that ends on its own
-# takes the n-th word, an exit status or k to SIGKILL itself; 0 if there are no more
-# words.
+# The script of every job in the harness. It records its start and its end in the journal,
+# with one write each. PLAN decides how it ends: the n-th attempt that ends on its own takes
+# the n-th word, which is an exit status, or k to send SIGKILL to itself. If there are no
+# more words, it exits with 0.
 note() {
 	printf '%s\n' "$EPOCHREALTIME $1 $LANE $GPURUN_JOB $GPURUN_UNI_ID $GPURUN_ATTEMPT ${GPU_LIST:--} $MEMORY $KIND $$ $2" >>"$JOURNAL"
 }

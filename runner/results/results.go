@@ -59,7 +59,7 @@ type Options struct {
 	Metrics []string // metrics to show; nil for all
 	By      []string // parameters that identify the rows; nil for all that vary
 	Over    []string // parameters to average over, the outermost first; nil for the seed, if there is one
-	Best    string   // metric that selects the settings of all other parameters
+	Best    string   // metric by which the best setting of all other parameters is chosen
 	Pivot   string   // parameter whose values become columns
 	Within  []string // mark the best among rows that agree in these; nil for the data set
 	Versus  string   // PARAM=VALUE: baseline for paired differences

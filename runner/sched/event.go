@@ -116,7 +116,7 @@ type Ended struct {
 	Line     string // for a failure, the log line that explains it
 	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""
 	Full     string // for a failure: a message that names the full disk it writes to; or ""
-	Whole    bool   // it has outputs, and all of them are there
+	Whole    bool   // it has outputs, and all of them exist
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
 	Measured map[string]string // metrics that were read, with the rule for each

@@ -66,8 +66,8 @@ func (c *Core) liveJob(a *attempt) *schema.Job {
 	return &schema.Job{File: c.b.Files[a.file].Real, Name: a.name, Key: a.key, State: a.phase(), Wait: a.queueState.wait(c.now), Attempt: c.public(a)}
 }
 
-// pressures returns each GPU's state, and why the first waiting job cannot have it, or does not use
-// it.
+// pressures returns the state of each GPU, and why the first waiting job cannot have that GPU or
+// does not use it.
 func (c *Core) pressures() []state.Pressure {
 	levels, managed, unused := c.pool.Levels(c.now.Boot), c.pool.Devices(), c.unused()
 	all := make([]state.Pressure, len(levels))
@@ -88,7 +88,7 @@ func (c *Core) pressures() []state.Pressure {
 	return all
 }
 
-// unused returns what the first ready job waits for, if it needs GPUs; "" if none waits.
+// unused returns what the first ready job waits for, or "" if that job needs no GPUs or none waits.
 func (c *Core) unused() gpu.Code {
 	id, w := c.first()
 	if w == nil || c.spec(id).Request.Max == 0 {

@@ -14,9 +14,9 @@
 //   - Write a package below runner/engine with an engine.Kind (kind.go), which opens an
 //     engine.Engine (engine.go). Everything that Trace and Looker need must be in the attempt's
 //     folder (Launch.Dir), because there may be no process left to ask.
-//   - Set Kind.Abilities. With Places, runner/session/run.go opens no GPUs, the core has no pool,
-//     and Open returns neither claims nor trees. With Queues, an attempt counts as queued until its
-//     Running event.
+//   - Set Kind.Abilities. If Places is set, runner/session/run.go opens no GPUs, the core has no
+//     pool, and Open returns neither claims nor trees. If Queues is set, an attempt counts as queued
+//     until its Running event.
 //   - Add it to Engines (runner/batches/engines.go) and to kinds
 //     (runner/engine/enginetest/engines_test.go), so that the suite tests it. Add its name to
 //     Engines (jobspec/settings/cluster.go), the values of the engine setting. The ledger records
@@ -48,12 +48,12 @@ type Launch struct {
 	Command
 	Output
 	Attempt       int
-	Slot          state.Slot     // for its record
+	Slot          state.Slot     // where its record goes
 	Rank          int            `json:"-"` // order in an engine's queue, lowest first
 	Key           string         // the job's Key, kept in the status record in case the ledger loses the start
-	Needs         string         // kept in the status record like Key
+	Needs         string         // hash of the jobs it needs, kept in the status record like Key
 	Timeout       time.Duration  // 0 for none
-	TimeoutSignal *TimeoutSignal `json:"Notice"` // nil for SIGTERM, and SIGKILL after Grace
+	TimeoutSignal *TimeoutSignal `json:"Notice"` // nil for SIGTERM, then SIGKILL after Grace
 	Tree          bool           // the attempt ends when no process of its tree is left (block dialect)
 	UniFile       string         // with Tree: the uni_id.json the script writes; a PID it lists as running belongs to the tree
 
@@ -90,7 +90,7 @@ type TimeoutSignal struct {
 
 // A Command is what an attempt runs.
 type Command struct {
-	Shell      []string // argv before each command
+	Shell      []string // argv to prepend to each command
 	Commands   []string // in order, each in its own shell; the first failure ends the attempt
 	Env        []string // its environment; overrides Config.Environ
 	WorkDir    string
@@ -100,11 +100,11 @@ type Command struct {
 	ConfigLock string // lock against replacing Config; "" if nothing replaces it
 }
 
-// An Output names an attempt's log files. They are opened for appending and created if missing,
-// with their folders.
+// An Output names an attempt's log files. They are opened for appending. Missing files and folders
+// are created.
 type Output struct {
 	Stdout string
-	Stderr string // same path as Stdout: same open file
+	Stderr string // if it is the same path as Stdout, both share one open file
 	Header string // a line to write to Stdout, and to Stderr if different, before the commands; or ""
 }
 
@@ -116,7 +116,8 @@ const (
 	LeftoversFail = "fail" // kill, and fail the attempt
 )
 
-// An Attempt was started by an earlier run and has no recorded end. Its folder may be gone.
+// An Attempt is an attempt that an earlier run started and that has no recorded end. Its folder may
+// be gone.
 type Attempt struct {
 	Identity
 	PID      int // 0 if not in the ledger
@@ -134,17 +135,17 @@ const (
 )
 
 // An Engine runs attempts. Its methods do not wait for processes or a cluster. Results arrive on
-// Events, in order for each attempt. It is not safe for concurrent use.
+// Events, in order for each attempt. An Engine is not safe for concurrent use.
 type Engine interface {
-	// Launch starts all attempts that are due now. For each attempt, exactly one Ended follows,
-	// even if the attempt could not be started. If it was started, a Running comes before the Ended
-	// or with it. With Abilities.Queues, any number of Queued come before the Running.
+	// Launch starts the given attempts: all that are due now. For each attempt, exactly one Ended
+	// follows, even if the attempt could not be started. If it was started, a Running comes before
+	// the Ended or with it. With Abilities.Queues, any number of Queued come before the Running.
 	Launch(...Launch)
 	// Stop ends an attempt. The reason is saved in its status before the first signal.
-	// It does nothing if the attempt is over. Kill overrides an earlier Term.
+	// Stop does nothing if the attempt has ended. Kill overrides an earlier Term.
 	Stop(uniID, why string, how StopMode)
-	// Adopt reattaches to attempts of an earlier run. For each, Running follows if it is still
-	// running, and one Ended once it is over.
+	// Adopt reattaches to attempts of an earlier run. For each attempt, a Running follows if it is
+	// still running, and exactly one Ended once it has ended.
 	Adopt(...Attempt)
 
 	// Events returns the channel of all events. Close closes it.
@@ -159,21 +160,20 @@ type Trees interface {
 	// Attempt returns the attempt whose process tree contains pid, or "".
 	Attempt(pid int) string
 	// CPU returns the CPU time that the processes of attempts have used so far. Attempts whose CPU
-	// time is unknown have no entry. It may read the process table. Callers may call it at any
-	// time.
+	// time is unknown have no entry. CPU may read the process table. Any goroutine may call it.
 	CPU(uniIDs []string) map[string]time.Duration
 	// OnGPU reports processes of an attempt that were seen on its own GPUs. The engine waits for
 	// such processes if they stay in the background.
 	OnGPU(uniID string, pids []int)
 	// Save asks an attempt to save its work: it sends signal ("USR1") to the processes that catch
-	// it, and stops the attempt as with Term after wait. A Stopping event precedes the signal. If
-	// no process catches it, a Declined event comes instead.
+	// it, and after wait it stops the attempt as Term does. A Stopping event precedes the signal.
+	// If no process catches the signal, a Declined event comes instead.
 	Save(uniID, why, signal string, wait time.Duration)
 }
 
 // Queue controls attempts in a cluster's queue. Its methods do not wait for the cluster.
 type Queue interface {
-	// Hold keeps an attempt queued until it is released, unless it begins first.
+	// Hold holds an attempt in the queue, or releases it. An attempt may begin before it is held.
 	Hold(uniID string, held bool)
 	// Limit bounds how many attempts run concurrently (0 for any number) and how many GPUs they
 	// request in total (-1 for any number).
@@ -194,8 +194,8 @@ type Claims interface {
 	Stand(uniID, job string, g gpu.Grant, pid int)
 	// Withdraw ends the claim of an attempt that will not be launched.
 	Withdraw(uniID string)
-	// Yield releases an ended attempt's claim on these devices, which pass to the next
-	// attempt without a gap.
+	// Yield releases an ended attempt's claim on these devices. They stay claimed until then, so
+	// that the next attempt can claim them without a gap.
 	Yield(uniID string, ids []gpu.UUID)
 	// Offer lets another run take a device of an attempt or command that has ended, until Yield
 	// or Withdraw.

@@ -10,7 +10,7 @@ import (
 )
 
 // A Kind is one way to run attempts, selected by name. Trace, Looker and Stray open no engine:
-// they read an attempt's folder and this host, and change nothing.
+// they read an attempt's folder and this host's processes, and change nothing.
 type Kind interface {
 	// Abilities describes its engines.
 	Abilities() Abilities
@@ -19,13 +19,13 @@ type Kind interface {
 	// Trace reads an attempt's start from its folder, for a ledger that lost it. It returns an
 	// error if a process of the attempt is running and nothing identifies the attempt's job.
 	Trace(dir, uniID string) (state.Trace, error)
-	// Looker returns a function that reports the current state of the attempt in a folder, or
-	// its end.
+	// Looker returns a function that reports the current state of the attempt in a folder, or how
+	// it ended.
 	Looker() func(dir, uniID string) Found
 	// Stray looks for a process that still runs attempts but cannot be asked about them. Its folder
-	// is dir, which has been removed since, or another one of the same job file, for which same
-	// returns true. Stray returns the process's pid and folder. The pid is 0 if there is no such
-	// process.
+	// is either dir, removed since the process started, or another folder of the same job file, for
+	// which same returns true. Stray returns the process's pid and folder. The pid is 0 if there is
+	// no such process.
 	Stray(dir string, same func(dir string) bool) (pid int, at string)
 }
 
@@ -52,7 +52,7 @@ type Config struct {
 	Run     string       // this run's ID, which its claims and its wish carry
 	Go      func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
 	Environ []string     // shared by all attempts
-	Bound   bool         // attempts end with their runner, even if it is killed: some clusters leave a job's processes running
+	Bound   bool         // attempts end with their runner, even if it is killed, because some clusters leave a job's processes running
 	Cluster
 }
 
@@ -68,11 +68,11 @@ type Cluster struct {
 // is recorded, and none of its processes is alive on this host.
 type Found struct {
 	Ended *state.End // its recorded end, if it is over
-	// PID is a live process of its tree, the first if possible. If all have ended but its keeper has
-	// yet to record the end, PID is its last process. Otherwise, PID is 0.
+	// PID is a live process of its tree. If all have ended but its keeper has yet to record the
+	// end, PID is the first process of its last command. Otherwise, PID is 0.
 	PID    int
 	Keeper int    // pid of the keeper it runs under; 0 if that is gone
-	Began  bool   // one of its commands began
+	Began  bool   // whether any of its commands has begun
 	Host   string // where it runs, if known and not this host
 	// Original is the batch folder that the attempt runs for, if the folder that was looked at is a
 	// copy made while the attempt was running; else "".

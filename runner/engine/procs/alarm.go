@@ -16,7 +16,7 @@ type Alarm struct {
 	c  <-chan time.Time
 }
 
-// Set arms the alarm for a boottime.
+// Set arms the alarm for a time in CLOCK_BOOTTIME.
 func (a *Alarm) Set(at time.Duration) {
 	a.at, a.c = at, time.After(min(max(at-host.Boottime(), 0), longestWait))
 }

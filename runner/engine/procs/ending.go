@@ -12,10 +12,10 @@ import (
 // How long to wait for processes.
 const (
 	SettleTime = 100 * time.Millisecond // for processes to finish their output after a job has ended
-	stuckAfter = 30 * time.Second       // after SIGKILL; no signal can end such a process
+	stuckAfter = 30 * time.Second       // after SIGKILL; no signal can end a process that lives longer
 	TreeLook   = time.Second            // between looks at a tree that may run for long
 
-	firstLook = 2 * time.Millisecond   // between looks at a tree that is being ended,
+	firstLook = 2 * time.Millisecond   // between looks at a tree that is being ended; doubles each time,
 	LastLook  = 250 * time.Millisecond // up to this
 )
 
@@ -32,10 +32,10 @@ type Ending struct {
 }
 
 // A notice records a signal sent to a process, and the program that the process was running then.
-// If a child receives the signal between fork and exec, its parent's handler runs and the signal is
-// lost, so it must be sent again. The program is identified by its place in memory, because a
-// process may change its command line, and reading the command line of a process that hangs in the
-// kernel blocks.
+// If a child receives the signal between fork and exec, the handler inherited from its parent runs
+// and the signal is lost, so it must be sent again. The program is identified by its place in
+// memory, because a process may change its command line, and reading the command line of a process
+// that hangs in the kernel blocks.
 type notice struct {
 	sig             unix.Signal
 	codeEnd, envEnd uint64

@@ -1,5 +1,5 @@
 // Package procs reads the kernel's process table: parents, sessions, environments. A
-// process is always identified by pid and start time, since pids are reused. What /proc
+// process is always identified by pid and start time, since pids are reused. Anything that /proc
 // does not show (hidepid, another user's environment) is treated as absent.
 package procs
 
@@ -51,8 +51,9 @@ func Read() Table {
 	return t
 }
 
-// each passes every process to f. It reads few pids at a time and looks at them immediately, so
-// that in a chain of processes that each start the next one and exit, a later one is still found.
+// each passes every process to f. It reads only a few pids at a time and looks at them immediately,
+// so that in a chain of processes that each start the next one and exit, a later one is still
+// found.
 func each(f func(Proc)) {
 	var d int
 	if host.Patiently(func() (err error) {
@@ -74,7 +75,7 @@ func each(f func(Proc)) {
 		_, _, names := unix.ParseDirent(some[:n], -1, nil)
 		for _, name := range names {
 			if pid, err := strconv.Atoi(name); err == nil {
-				some = some[:32] // one process at a time: a child that it forks before it exits is then listed next
+				some = some[:32] // one process at a time: if it forks a child before it exits, the child is listed next
 				if p, ok := One(pid); ok {
 					f(p)
 				}
@@ -117,8 +118,8 @@ func Catches(pid int, sig unix.Signal) bool {
 	return false
 }
 
-// Signal sends a signal to this very process, never to another that has its pid by now.
-// A process that is gone is not an error.
+// Signal sends a signal to this very process, never to another process that now has its pid.
+// It is not an error if the process is gone.
 func Signal(id ID, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err == nil {
@@ -150,7 +151,7 @@ func (t Table) Children() Children {
 	return children
 }
 
-// Add adds all descendants of the set's members to it.
+// Add adds all descendants of the set's members to the set.
 func (children Children) Add(set map[int]bool) {
 	todo := make([]int, 0, len(set))
 	for pid := range set {
@@ -198,7 +199,7 @@ func UniID(pid int) string {
 		if len(b) > 0 || none {
 			return uniIDIn(b)
 		}
-		// If it is not executing now, it may have been a moment ago: read once more.
+		// Even if no exec is in progress now, one may have been a moment ago: read once more.
 		if none = !executing(pid); !none {
 			<-time.After(200 * time.Microsecond)
 		}
@@ -217,8 +218,8 @@ func Named(uniID string) []ID {
 	return ids
 }
 
-// executing reports whether a process is in the middle of executing another program. At
-// that moment its environment cannot be read.
+// executing reports whether a process is in the middle of an exec. At that moment its environment
+// cannot be read.
 func executing(pid int) bool {
 	const kernelThread = 0x00200000 // PF_KTHREAD
 	s, ok := host.StatOf(pid)
@@ -259,9 +260,9 @@ func Writes(pid int, dev, ino uint64) bool {
 	return false
 }
 
-// ChildList opens a list of this process's children that can be reread with a single
-// system call. It includes orphans (the kernel assigns them to the first thread), and
-// may include other children.
+// ChildList opens a list of this process's children that can be reread with a single system call.
+// The list includes all orphans, which the kernel assigns to the first thread. It includes other
+// children only if that thread forked them.
 func ChildList() (*os.File, error) {
 	pid := strconv.Itoa(os.Getpid())
 	return os.Open("/proc/" + pid + "/task/" + pid + "/children")
@@ -292,8 +293,8 @@ func Pids(list *os.File) ([]int, error) {
 	}
 }
 
-// In returns the pid of a process of this user whose working directory is in a folder, which has a
-// file in the folder open, or whose environment names a path in it; or 0.
+// In returns the pid of another process of this user that has its working directory or an open file
+// in a folder, or whose environment names a path in the folder. It returns 0 if there is none.
 func In(dir string) (pid int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

@@ -15,8 +15,8 @@ import (
 	"gpurun/state"
 )
 
-// claimWait is how long a keeper may take to claim: 3 s with the worst interference by other
-// users, plus a moment for each claim ahead of it.
+// claimWait is how long a keeper may take to make a claim. A claim takes up to 3 s if other users
+// interfere as much as they can, and each claim ahead of it adds a moment.
 const claimWait = 30 * time.Second
 
 // errKeeperGone reports that the keeper died before it answered a claim.
@@ -37,7 +37,7 @@ func (l *Local) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gp
 	return others, warnings, err
 }
 
-// claim asks the keeper. If launch is set, it records which keeper has the claim.
+// claim has the keeper make a claim. If launch is set, it also records which keeper has the claim.
 func (l *Local) claim(ctx context.Context, uniID string, req wire.Claim, launch bool) ([]gpu.Claim, []string, error) {
 	answer := make(chan *wire.Message, 1)
 	l.mu.Lock()
@@ -77,7 +77,8 @@ func (l *Local) claim(ctx context.Context, uniID string, req wire.Claim, launch 
 	}
 }
 
-// answered passes the answer to a claim to the waiting caller. l.mu is held.
+// answered handles a keeper's answer: it passes the answer to a claim to the waiting caller, or
+// records that a claim was withdrawn. l.mu is held.
 func (l *Local) answered(m *wire.Message) {
 	if m.Op == wire.Withdrawn {
 		l.unclaimed(m.UniID)
@@ -186,9 +187,9 @@ func (l *Local) awaitWithdrawn() {
 	}
 }
 
-// Yield releases these devices from the claim of an attempt that is over. They stay claimed until
-// then, but for at most 30 s and only while this process lives, so that the next attempt can claim
-// them first.
+// Yield releases these devices from the claim of an attempt that is over. Until Yield they stay
+// claimed, so that the next attempt can claim them first, but for at most 30 s and only while this
+// process lives.
 func (l *Local) Yield(uniID string, ids []gpu.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,8 +203,8 @@ func (l *Local) Yield(uniID string, ids []gpu.UUID) {
 	}
 }
 
-// Others returns the claims of other runs and, as far as device readings show it, how much of each
-// is in use. The list is nil if this engine makes no claims. Others takes about a second at most.
+// Others returns the claims of other runs and, where device readings show it, how much of each is
+// in use. The list is nil if this engine makes no claims. Others takes about a second at most.
 func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string) {
 	if len(l.Claims) == 0 {
 		return nil, nil
@@ -222,8 +223,8 @@ func (l *Local) Quarantines() []gpu.Quarantine {
 	return l.holder.Quarantines()
 }
 
-// Quarantine publishes one of this user's quarantines, unless this engine makes no claims. It
-// outlives this process.
+// Quarantine publishes one of this user's quarantines, unless this engine makes no claims. The
+// quarantine outlives this process.
 func (l *Local) Quarantine(q gpu.Quarantine) error {
 	if len(l.Claims) == 0 {
 		return nil
@@ -232,8 +233,8 @@ func (l *Local) Quarantine(q gpu.Quarantine) error {
 }
 
 // claimAgain makes a new claim for a running attempt whose keeper died and took the claim with it.
-// Claims made by others in the meantime do not affect the attempt. l.mu is held, and the engine is
-// open.
+// Claims that other runs made in the meantime do not affect the attempt. l.mu is held, and the
+// engine is open.
 func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	if len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0 {
 		return
@@ -271,8 +272,8 @@ func (l *Local) unclaim(e *entry) {
 	}
 }
 
-// ownAttempts is the set of this run's attempts, whose claims do not count as claims of others. It
-// also keeps attempts that are over, because a reading in progress may have seen their claims.
+// ownAttempts is the set of this run's attempts, whose claims do not count as claims of other runs.
+// It also keeps attempts that are over, because a reading in progress may have seen their claims.
 type ownAttempts struct {
 	mu  sync.Mutex
 	ids map[string]bool
@@ -290,7 +291,7 @@ func (m *ownAttempts) has(uniID string) bool {
 	return m.ids[uniID]
 }
 
-// without returns the claims of others. It is never nil.
+// without returns the claims of other runs. The result is never nil.
 func (m *ownAttempts) without(claims []gpu.Claim) []gpu.Claim {
 	others := make([]gpu.Claim, 0, len(claims))
 	for _, c := range claims {

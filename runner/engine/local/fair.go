@@ -16,7 +16,7 @@ func (l *Local) Offer(uniID string, id gpu.UUID, to string) {
 	l.offeredTo[to] = true
 	r := l.overs[uniID]
 	if r == nil {
-		r = l.homes[uniID] // the caller ran it itself
+		r = l.homes[uniID] // the caller ran the command itself
 	}
 	if r != nil {
 		c := &wire.Claim{Grant: gpu.Grant{UUIDs: []gpu.UUID{id}}, To: to}

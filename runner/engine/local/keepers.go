@@ -74,11 +74,11 @@ func writes(keeper int, journal string) (yes bool, original string) {
 	return false, original
 }
 
-// writers caches which keepers write a journal.
+// writers caches which keepers write each journal.
 type writers map[string][]procs.ID
 
-// of returns the pid of a keeper that has a journal open and was started no later than began, a
-// CLOCK_BOOTTIME; or 0. If an attempt's keeper was killed, a later keeper may write the same
+// of returns the pid of a keeper that has a journal open and was started no later than began (in
+// CLOCK_BOOTTIME), or 0. If an attempt's keeper was killed, a later keeper may write the same
 // journal.
 func (w writers) of(journal string, began time.Duration) int {
 	if _, known := w[journal]; !known {
@@ -107,8 +107,8 @@ func (w writers) of(journal string, began time.Duration) int {
 const keeperLinger = 2 * time.Second
 
 // Stray returns the pid and the folder of a keeper of an earlier run that cannot be asked about its
-// jobs. The folder is dir, if it has been removed since, or another folder of the same job file,
-// unless that folder was renamed to dir. The pid is 0 if there is no such keeper.
+// jobs. The folder is either dir, removed since the keeper started, or another folder of the same
+// job file that was not renamed to dir. The pid is 0 if there is no such keeper.
 func (Kind) Stray(dir string, same func(dir string) bool) (pid int, at string) {
 	stray := func(pid int, socket string) bool {
 		at = filepath.Dir(socket)

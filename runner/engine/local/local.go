@@ -1,5 +1,5 @@
-// Package local runs attempts as processes of this host. Next to the runner there is a keeper, a
-// separate process that is the parent of all jobs of the run: it starts them, drives their
+// Package local runs attempts as processes on this host. Each runner has a keeper, a separate
+// process that is the parent of all jobs of the run. The keeper starts the jobs, drives their
 // commands, enforces timeouts, ends whole process trees, and writes each attempt's end to disk
 // before it reports the end. Killing a runner loses nothing: the keeper keeps running, and the next
 // runner connects to it. If keepers are gone as well, surviving jobs are found through markers,
@@ -19,14 +19,14 @@ import (
 	"gpurun/state"
 )
 
-// Kind is the kind of engine that runs attempts as processes of this host.
+// Kind is the kind of engine that runs attempts as processes on this host.
 type Kind struct{}
 
 // Abilities reports that gpurun chooses the GPUs.
 func (Kind) Abilities() engine.Abilities { return engine.Abilities{Name: "local"} }
 
 // Open connects to the live keepers of earlier runs and starts a keeper for this run. Without a
-// folder, the first claim starts that keeper.
+// batch folder, it does neither, and the first claim starts this run's keeper.
 func (Kind) Open(c engine.Config) (engine.Opened, error) {
 	l := newLocal(c)
 	if c.Dir != "" {
@@ -86,12 +86,12 @@ type holdings struct {
 	stands map[string]engine.Attempt     // commands that this process runs itself; homes has their keepers
 	mine   ownAttempts
 
-	// holder is the reader of other runs' claims. If a keeper dies, it also holds the claims of the
-	// keeper's attempts until the next keeper has them. It does so in this process, so that no claim
-	// is missing in between.
+	// holder reads other runs' claims. When a keeper dies, holder also holds the claims of the
+	// keeper's attempts until the next keeper has them. Since it holds them in this process, no
+	// claim is missing in between.
 	holder    *claim.Holder
 	wisher    *claim.Wisher   // the publisher of this run's wish
-	unwished  sync.Once       // for the warning that this run's wishes cannot be published
+	unwished  sync.Once       // warns that this run's wishes cannot be published
 	offeredTo map[string]bool // runs that have been offered something
 }
 
@@ -104,7 +104,7 @@ type entry struct {
 	adopted  bool
 	reached  bool // reach was called
 	roots    []procs.ID
-	stops    *engine.Mailbox[*wire.Message] // for the next keeper, and for recover if there is none
+	stops    *engine.Mailbox[*wire.Message] // stop requests so far, for the next keeper, or for recover if there is none
 }
 
 func newEntry(a engine.Attempt) *entry {
@@ -291,7 +291,7 @@ func (l *Local) handle(r *remote, m *wire.Message) {
 		l.emit(engine.Event{UniID: m.UniID, Declined: m.Why})
 	case wire.Ended:
 		if m.Running != nil && e.adopted {
-			l.handleRunning(e, r, m.Running) // report its start, because the job's next attempt appends to its log
+			l.handleRunning(e, r, m.Running) // in an event of its own, so that the job's next attempt appends to the log
 		}
 		e.home = r // this keeper has the claim, even if it had not answered yet
 		if e.reported {
@@ -321,8 +321,8 @@ func (l *Local) handleRunning(e *entry, r *remote, running *engine.Running) {
 	}
 }
 
-// refused records that keeper r does not have the attempt, or that no keeper does if r is nil. l.mu
-// is held.
+// refused records that keeper r does not have the attempt. If r is nil, no keeper has it. l.mu is
+// held.
 func (l *Local) refused(e *entry, r *remote) {
 	if r != nil && !e.asked[r] {
 		return

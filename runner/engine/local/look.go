@@ -59,7 +59,7 @@ func (l *looker) look(dir, uniID string) engine.Found {
 		}
 	}
 	if f.PID == 0 {
-		// It may have ended in the meantime.
+		// The attempt may have ended in the meantime.
 		if rec, err := wire.Find(dir, uniID); err == nil && rec.State == wire.StateOver {
 			return engine.Found{Ended: &rec.End, Began: !rec.Void}
 		}

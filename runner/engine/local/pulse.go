@@ -25,8 +25,8 @@ const (
 // pulseID is an attempt that no keeper has.
 const pulseID = "pulse"
 
-// watchKeepers asks keepers while the engine is open. It counts pulses rather than time: if this
-// process itself was stopped, answers may be waiting to be read.
+// watchKeepers checks the keepers until the engine is closed. It counts pulses rather than time,
+// because if this process itself was stopped, answers may be waiting to be read.
 func (l *Local) watchKeepers() {
 	tick := time.Tick(pulseEvery)
 	for {

@@ -139,7 +139,7 @@ func (l *Local) follow(e *entry) *state.End {
 // freshStart is how long a command counts as having hardly begun. Tests change it.
 var freshStart = 5 * time.Second
 
-// A watch follows the tree of an attempt without a keeper to its end.
+// A watch follows the process tree of an attempt that has no keeper, until the attempt ends.
 type watch struct {
 	l       *Local
 	e       *entry
@@ -199,7 +199,7 @@ func (w *watch) tree() []procs.ID {
 	return ids
 }
 
-// settledTree returns the processes that are still alive a moment after the leader ended.
+// settledTree waits a moment, then returns the processes that are still alive.
 func (w *watch) settledTree() []procs.ID {
 	select {
 	case <-time.After(procs.SettleTime):
@@ -216,8 +216,8 @@ func (w *watch) latest() procs.ID {
 	return w.roots[len(w.roots)-1]
 }
 
-// reportAlive reports that the attempt is alive, unless that has been reported, and sets its
-// timeout, which has been counting since the start.
+// reportAlive reports that the attempt is alive, unless that has been reported. It also sets the
+// timeout, which counts from the attempt's start.
 func (w *watch) reportAlive(ids []procs.ID) {
 	w.never = false
 	if w.rec.Timeout > 0 && w.rec.Boot > 0 && w.rec.Boot <= host.Boottime() {
@@ -248,11 +248,11 @@ func (w *watch) reportAlive(ids []procs.ID) {
 	}
 }
 
-// wait returns when something may have changed, or false when the engine is closed.
+// wait waits until something may have changed. It returns false if the engine is closed.
 func (w *watch) wait(ids []procs.ID) bool {
 	gone := make(chan struct{})
 	quit := make(chan struct{})
-	if w.leader.PID != 0 && !w.ending.On() { // even if the leader has just ended: its leftovers may never end
+	if w.leader.PID != 0 && !w.ending.On() { // even if it has just ended, because its leftovers may never end
 		ids = []procs.ID{w.leader}
 	}
 	w.l.Go(func() {
@@ -302,13 +302,13 @@ func (w *watch) recordReason(why string) {
 	}
 }
 
-// timedOut handles a timeout as the keeper does.
+// timedOut handles a timeout the way a keeper does.
 func (w *watch) timedOut() {
 	n := w.rec.StopSignal()
 	var catching []procs.ID
 	switch {
 	case w.rec.Why == state.WhyTimeout && w.saving.On():
-		return // they have been signaled
+		return // the processes have been signaled
 	case n.Signal != "" && !w.saving.On():
 		catching = slices.DeleteFunc(w.tree(), func(id procs.ID) bool { return !procs.Catches(id.PID, unix.SignalNum("SIG"+n.Signal)) })
 	}

@@ -19,7 +19,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A remote is the runner's side of a keeper.
+// A remote is the runner's side of the connection to a keeper.
 type remote struct {
 	link *wire.Link
 	gone chan struct{} // closed when its last message has been handled
@@ -120,9 +120,9 @@ func (l *Local) findKeepers() error {
 	return nil
 }
 
-// reach returns the keeper of an earlier run's attempt if its socket is in another folder, that of
-// another job file of the same run. It returns nil if there is no such keeper, or if it was called
-// before for this attempt. l.mu is held.
+// reach returns the keeper of an earlier run's attempt if the keeper's socket is in the folder of
+// another job file of the same run. It returns nil if there is no such keeper, or if reach was
+// called before for this attempt. l.mu is held.
 func (l *Local) reach(e *entry) *remote {
 	if e.reached {
 		return nil

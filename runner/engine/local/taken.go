@@ -7,11 +7,11 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// fillTaken sets the field Taken of claims to how much of each is already in use: the memory that
-// processes below the claim's holder use on the device. If a holder has several claims on a device,
-// or a claim's processes do not descend from its holder, the uni_id in a process's environment
-// decides, if it can be read. Otherwise Taken stays 0, so all of the claim still counts as
-// promised.
+// fillTaken sets the Taken field of each claim to the part of it that is already in use: the memory
+// that descendants of the claim's holder use on the device. If a holder has several claims on a
+// device, or a claim's processes do not descend from its holder, the uni_id in a process's
+// environment decides, if it can be read. Otherwise Taken stays 0, so all of the claim still counts
+// as promised.
 func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
 	if len(claims) == 0 {
 		return
@@ -30,8 +30,8 @@ func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
 	}
 }
 
-// claimOf returns the claim on a device that a process below holder belongs to, or nil. holder is 0
-// if the process is not below any holder.
+// claimOf returns the claim on a device that process p belongs to, or nil. holder is the ancestor
+// of p that holds claims, or 0 if there is none.
 func claimOf(claims []gpu.Claim, id gpu.UUID, holder int, p gpu.Process) *gpu.Claim {
 	var found *gpu.Claim
 	several := false

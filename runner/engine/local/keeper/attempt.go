@@ -27,7 +27,7 @@ type attempt struct {
 	engine.Launch
 	k          *keeper
 	running    atomic.Pointer[engine.Running] // nil until its first process exists
-	unreported *engine.Running                // not reported to the runner yet
+	unreported *engine.Running                // the start, until it is reported to the runner
 	inbox
 	resources
 	commands
@@ -63,9 +63,9 @@ type resources struct {
 // commands tracks an attempt's commands.
 type commands struct {
 	leader procs.ID      // leader of the current or last command
-	exit   <-chan end    // nil while none runs
+	exit   <-chan end    // nil while no command runs
 	cpu    time.Duration // used by all commands
-	last   uint64        // reaper round in which the last one ended
+	last   uint64        // reaper round in which the last command ended
 }
 
 func newAttempt(k *keeper, l *engine.Launch) *attempt {
@@ -81,7 +81,8 @@ func newAttempt(k *keeper, l *engine.Launch) *attempt {
 func (a *attempt) acknowledge() { engine.Poke(a.acks) }
 func (a *attempt) kick()        { engine.Poke(a.kicks) }
 
-// log identifies the log file, which may be all that shows to which attempt a process belongs.
+// log identifies the log file. For some processes, only the log that they write to shows which
+// attempt they belong to.
 func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
 
 // run runs the attempt from start to end. The result is also in the record.
@@ -163,8 +164,8 @@ func linked(f *os.File) bool {
 // put overwrites the attempt's record.
 func (a *attempt) put() error { return a.rec.Put(a.file) }
 
-// acquire opens the attempt's resources. If descriptors are scarce it keeps none of them, because
-// other attempts need them in order to end.
+// acquire opens the attempt's resources. If descriptors are scarce, it closes what it has opened,
+// because other attempts need descriptors in order to end.
 func (a *attempt) acquire() error {
 	err := a.prepare()
 	if err != nil {
@@ -200,7 +201,7 @@ func (a *attempt) open() error {
 	a.dev.Store(dev)
 	a.ino.Store(ino)
 	if a.cores, err = bound(a.Cores); err != nil {
-		a.k.warn([]string{err.Error()}) // each text is shown once
+		a.k.warn([]string{err.Error()}) // the runner shows each warning only once
 	}
 	return nil
 }
@@ -262,7 +263,7 @@ func (a *attempt) step(i int, argv []string) error {
 	return nil
 }
 
-// sendWithin is how long the report that an attempt is running is delayed. If the attempt ends
+// sendWithin is how long to delay the report that an attempt is running. If the attempt ends
 // sooner, a single message reports its start and end.
 const sendWithin = 50 * time.Millisecond
 
@@ -394,7 +395,7 @@ func (a *attempt) finish() *state.End {
 		a.rec.At = time.Now()
 	}
 	if a.Tree || a.rec.Behind {
-		a.rec.At, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot // the tree is the job
+		a.rec.At, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot // the job lasts as long as its processes
 	}
 	if a.Tree {
 		a.rec.Report = a.report()

@@ -28,7 +28,7 @@ type claims struct {
 type claimState struct {
 	made, dropped bool
 	run           *wire.Link  // run that asked for it or adopted its attempt; nil once that run is gone
-	loose         bool        // it ends with run
+	loose         bool        // the claim ends when its run is gone
 	trees         []procs.ID  // its processes, if this keeper is not their parent
 	bound         *time.Timer // ends a hand-over that takes too long
 }
@@ -73,7 +73,7 @@ func (c *claims) begin(uniID string, l *wire.Link, trees []procs.ID) *claimState
 }
 
 // drop ends a claim. It returns false if the claim is still being made, in which case the claim
-// ends right after that.
+// ends as soon as it has been made.
 func (c *claims) drop(uniID string) bool {
 	c.mu.Lock()
 	s, h := c.all[uniID], c.holder
@@ -106,7 +106,8 @@ func (c *claims) launched(uniID string) {
 	c.change(uniID, func(s *claimState) { s.loose = false })
 }
 
-// followed records that the run of l adopted the attempt and will hand its GPUs over.
+// followed records that the run at the other end of l adopted the attempt and will hand over the
+// attempt's GPUs.
 func (c *claims) followed(uniID string, l *wire.Link) {
 	c.change(uniID, func(s *claimState) { s.run = l })
 }
@@ -160,7 +161,8 @@ func (c *claims) has(uniID string) bool {
 	return c.all[uniID] != nil
 }
 
-// dropRun handles the loss of the run of l and returns the claims that depended on it.
+// dropRun handles the loss of the run at the other end of l, and returns the claims that depended
+// on that run.
 func (c *claims) dropRun(l *wire.Link) map[string]claimState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,12 +230,12 @@ func (k *keeper) withdraw(l *wire.Link, m *wire.Message) {
 }
 
 // endClaimsOf ends the claims that depended on a run that is gone, but holds those of live
-// processes until they end. Live processes include that of a command whose run was killed before it
-// could name the process. Until such a process executes its program, it keeps the link open, so its
-// uni_id can be found by now.
+// processes until these end. If the run was killed before it could name the process of a command,
+// the process is found by its uni_id. The uni_id is visible by now, because such a process keeps
+// the link open until it executes its program.
 func (k *keeper) endClaimsOf(l *wire.Link) {
 	for uniID, s := range k.claims.dropRun(l) {
-		if len(s.trees) == 0 && s.bound == nil { // its processes were never named
+		if len(s.trees) == 0 && s.bound == nil { // the run never named its processes
 			s.trees = procs.Named(uniID)
 		}
 		k.holdWhileAlive(uniID, s.trees)

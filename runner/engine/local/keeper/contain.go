@@ -43,8 +43,8 @@ func (k *keeper) outlast(what string, f func()) {
 	})
 }
 
-// live runs an attempt to its end. If that panics, it waits for the attempt's processes; how they
-// end is unknown.
+// live runs an attempt to its end. If a.run panics, live waits until the attempt's processes are
+// gone. How the attempt ended is then unknown.
 func (k *keeper) live(a *attempt) (ended *state.End) {
 	if contained("the attempt "+a.UniID, func() { ended = a.run() }) {
 		return ended

@@ -18,12 +18,12 @@ import (
 
 const (
 	freezeLooks = 50  // after this many looks, the rest is left to the next call
-	stopRounds  = 500 // most readings of the list of children while new ones turn up
-	stopSame    = 5   // readings in a row without a new child
+	stopRounds  = 500 // most readings of the list of children in one look
+	stopSame    = 5   // readings in a row without a new child that end the look
 )
 
-// freeze stops processes until find has found nothing new twice in a row, and returns those to kill.
-// They belong to the attempt uniID, or to none ("").
+// freeze stops processes until find has found nothing new twice in a row, and returns those to
+// kill: the processes of the attempt uniID, or, if uniID is "", those of no attempt.
 func (k *keeper) freeze(uniID string, find func() ([]procs.ID, *scan)) []procs.ID {
 	var tops map[int]string // from the last scan
 	foreign := func(pid int) bool {
@@ -57,9 +57,9 @@ func (k *keeper) freeze(uniID string, find func() ([]procs.ID, *scan)) []procs.I
 	return ids
 }
 
-// stopOrphans stops children that were not started here as soon as they are listed, until no new
-// ones turn up. It reports whether there were any. Nothing is reaped in the meantime, so that no
-// pid is reused.
+// stopOrphans stops orphans, which are children not started here, as soon as they are listed. It
+// continues until no new ones turn up, and reports whether there were any. Nothing is reaped in the
+// meantime, so that no pid is reused.
 func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped map[procs.ID]bool) (found bool) {
 	if list == nil {
 		return false
@@ -97,9 +97,9 @@ func (k *keeper) freezeTree(a *attempt) []procs.ID {
 	return k.freeze(a.UniID, func() ([]procs.ID, *scan) { return k.membersOf(a, true) })
 }
 
-// suspend stops the attempt's processes. It may be called again for new processes, such as the next
-// command. An attempt that is ending or saving its work is not suspended, because its processes
-// must run for that.
+// suspend stops the attempt's processes. It may be called again for new processes, such as those of
+// the next command. An attempt that is ending or saving its work is not suspended, because its
+// processes must run for that.
 func (a *attempt) suspend() {
 	if a.ending.On() || a.saving.On() {
 		return

@@ -1,14 +1,14 @@
-// Package keeper is the process that is the parent of all jobs of a run, and outlives the runner:
-// it starts them, drives their commands, enforces timeouts, ends whole process trees, and writes
-// each attempt's end to disk before it reports the end.
+// Package keeper implements the keeper, the process that is the parent of all jobs of a run and
+// outlives the runner. It starts the jobs, drives their commands, enforces timeouts, ends whole
+// process trees, and writes each attempt's end to disk before it reports the end.
 //
-// As subreaper, the keeper learns how every descendant of a job ends. It reads an orphan's session
-// and start time before it reaps the orphan. All attempts that need a list of their processes share
-// one scan of /proc (scan.go). Before killing a tree, the keeper stops its processes until no new
-// ones turn up (freeze.go). leftovers.go judges the processes that a job's commands leave running;
-// the runner reports which of them use the job's GPUs, from its readings. A keeper stays as long as
-// it has children. The runner pings each keeper every few seconds (pulse.go) and reports one that
-// does not answer.
+// The keeper is a subreaper: orphaned processes of a job become its children, so it learns how they
+// end. It reads an orphan's session and start time before it reaps the orphan. All attempts that
+// need a list of their processes share one scan of /proc (scan.go). Before killing a tree, the
+// keeper stops its processes until no new ones turn up (freeze.go). It also decides what happens to
+// processes that a job's commands leave running (leftovers.go). From its GPU readings, the runner
+// reports which of them use the job's GPUs. A keeper stays as long as it has children. The runner
+// pings each keeper every few seconds (pulse.go) and reports one that does not answer.
 package keeper
 
 import (
@@ -173,7 +173,7 @@ func (k *keeper) accept(l net.Listener) {
 	}
 }
 
-// serve talks to one runner until it disconnects. k.mu is held.
+// serve starts a goroutine that serves one runner until it disconnects. k.mu is held.
 func (k *keeper) serve(c net.Conn) {
 	l := wire.NewLink(c, func(f func()) { k.contain("a connection", f) })
 	k.links[l] = true

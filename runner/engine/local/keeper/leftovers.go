@@ -169,7 +169,7 @@ func (a *attempt) keepRunning(left []procs.ID, launcher bool) bool {
 	now := host.Boottime()
 	if !a.rec.Behind {
 		a.rec.Behind = true
-		_ = a.put() // so that a runner without this keeper can wait for the attempt
+		_ = a.put() // so that a runner can wait for the attempt even if this keeper is gone
 		b.looked, b.filters = now, map[procs.ID]bool{}
 		for _, id := range left {
 			b.filters[id] = filter(id.PID)
@@ -255,8 +255,8 @@ func (a *attempt) dismissed(e end) bool {
 }
 
 // statusCounts reports whether the status of an orphan counts for an attempt that was never seen on
-// a GPU. If the orphan ended before it could be inspected, its status counts only if no filter
-// exits with it.
+// a GPU. If the orphan ended before it could be inspected, its status counts only if it is one that
+// filters never exit with.
 func (a *attempt) statusCounts(e end) bool {
 	if is, known := a.leftovers.filters[e.ID]; known {
 		return !is

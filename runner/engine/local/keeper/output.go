@@ -55,9 +55,9 @@ func openOutputs(stdout, stderr, header string) (outputs, error) {
 	}
 	o.say(header)
 	if header != "" && o.err != o.out {
-		_, _ = unix.Write(o.err, []byte(header)) // not worth failing for either
+		_, _ = unix.Write(o.err, []byte(header)) // a write error is not worth failing for; see say
 	}
-	// From here on the job's own writes block, as it expects.
+	// From here on, writes block, as the job expects.
 	for _, fd := range slices.Compact([]int{o.out, o.err}) {
 		// Of the flags it was opened with, only O_APPEND stays.
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_APPEND); err != nil {
@@ -68,7 +68,7 @@ func openOutputs(stdout, stderr, header string) (outputs, error) {
 	return o, nil
 }
 
-// say writes a line of gpurun's own to the log. A write error is not worth failing for:
+// say writes one of gpurun's own lines to the log. A write error is not worth failing for:
 // a job may succeed without its log.
 func (o outputs) say(s string) {
 	if s != "" && o.out >= 0 {

@@ -38,8 +38,8 @@ func (a *attempt) timedOut() {
 	a.signalSave(catching, unix.SignalNum("SIG"+n.Signal))
 }
 
-// announce reports to the runner why it is about to signal the attempt, and waits until the
-// ledger has the reason.
+// announce reports to the runner why the attempt is about to be signaled, and waits up to AckWait
+// until the ledger has the reason.
 func (a *attempt) announce(why string) {
 	if !a.k.hasRunner() {
 		return
@@ -116,7 +116,7 @@ func (a *attempt) idle() {
 	}
 }
 
-// Pauses before a record is written again, and how often that is retried while a runner
+// Pauses before a record is written again, and how many times that is tried while a runner
 // waits for the end.
 const (
 	saveAgain = 100 * time.Millisecond

@@ -119,8 +119,8 @@ func (r *reaper) reap() {
 	}
 }
 
-// take reaps one child that has ended. If the child is an orphan, take first reads what identifies
-// it. r.mu is held.
+// take reaps one child that has ended. If the child is an orphan, take first reads its start time
+// and session, which identify it. r.mu is held.
 func (r *reaper) take(pid int) (e end, ok bool) {
 	e = end{ID: procs.ID{PID: pid}, round: r.rounds}
 	if r.want[pid] == nil {

@@ -57,10 +57,9 @@ func (a *attempt) catching(sig unix.Signal) []procs.ID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id procs.ID) bool { return justForked(id, ids) })
 }
 
-// justForked reports whether one of the given processes has just forked this one, which has not
-// executed its own program yet. Until it does, it has its parent's signal handlers, but a signal
-// sent now may take effect only afterwards, when nothing catches it, and kill a shell's next
-// command.
+// justForked reports whether a process was just forked by one of the processes in of, and has not
+// executed its own program yet. Until it does, it has its parent's signal handlers. But a signal
+// sent now may arrive only after that, when nothing catches it, and kill a shell's next command.
 func justForked(id procs.ID, of []procs.ID) bool {
 	age := host.Boottime() - id.Began()
 	p, ok := procs.One(id.PID)

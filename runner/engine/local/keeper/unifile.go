@@ -22,8 +22,8 @@ type scriptEntry struct {
 	State string `json:"state"`
 }
 
-// entry returns what the script's file reports for this attempt. A file that is being
-// written, or whose fields have other types, reports nothing.
+// entry returns the script's entry for this attempt. It returns an empty entry if the file is being
+// written, or if its fields have other types.
 func (a *attempt) entry() scriptEntry {
 	var e scriptEntry
 	b, err := os.ReadFile(a.UniFile)

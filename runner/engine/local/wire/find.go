@@ -63,9 +63,9 @@ func Forbidden(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Keepers of version 1 kept the record of an attempt in a folder, and marked each command that
-// began with a file that names its process. A marker created by a runner prevented the command from
-// beginning. Cluster nodes still keep the record in the folder.
+// Keepers of version 1 kept the record of an attempt in a folder. For each command that began, they
+// created a marker, a file that names the command's process. A marker created by a runner prevented
+// the command from beginning. Cluster nodes still keep the record in the folder.
 const voidMark = "void\n"
 
 func marker(dir string, i int) string {

@@ -36,8 +36,8 @@ func NewLink(c net.Conn, start func(func())) *Link {
 	return l
 }
 
-// Send queues a message. Messages on a broken connection are dropped: the receiver
-// notices that it is broken, and the records on disk have the facts.
+// Send queues a message. Messages on a broken connection are dropped: the receiver notices
+// the break, and the records on disk have the facts.
 func (l *Link) Send(m *Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,8 +104,8 @@ func encode(m *Message) ([]byte, error) {
 		c.Launch = legible(m.Launch)
 	}
 	if m.Ended != nil {
-		// A runner that sends no version does not check versions, so include the names that it
-		// reads.
+		// A runner that is too old to send a version does not check versions either, so include
+		// the field names that it reads.
 		end, err := json.Marshal(m.Ended)
 		if err != nil {
 			return nil, err

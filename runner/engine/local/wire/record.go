@@ -19,9 +19,9 @@ import (
 	"gpurun/state/host"
 )
 
-// StatusFile contains the record of an attempt with a folder instead of a slot in a journal. Like a
-// slot, it is written at full length before anything starts and only ever overwritten in place, so
-// that a full disk cannot lose an end. Engines may store more after the record.
+// StatusFile contains the record of an attempt that has a folder instead of a slot in a journal.
+// Like a slot, it is written at full length before anything starts and only ever overwritten in
+// place, so that a full disk cannot lose an end. Engines may store more after the record.
 const (
 	StatusFile = "status"
 	StatusSize = state.SlotSize
@@ -43,9 +43,9 @@ type Record struct {
 	Roots  []procs.ID `json:"roots,omitempty"` // first processes of the (latest) commands that have begun; zero while unknown
 	Latest time.Time  `json:"latest,omitzero"` // when the latest command began
 	state.End
-	Behind bool      `json:"background,omitempty"`             // the commands ended with 0, and the processes they left are the attempt
+	Behind bool      `json:"background,omitempty"`             // the commands exited with 0, and the attempt lasts as long as the processes they left
 	Unfit  gpu.Bytes `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
-	Untold bool      `json:"gpus_untold,omitempty"`            // it did not begin because the cluster did not assign it GPUs of the node
+	Untold bool      `json:"gpus_untold,omitempty"`            // it did not begin because the node did not say which GPUs it can use
 
 	Save      time.Duration         `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which its time to save its work ends
 	Tree      bool                  `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left

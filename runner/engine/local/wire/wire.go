@@ -77,7 +77,7 @@ const (
 	Background = "background" // the commands have ended, but processes they left keep running
 	Ended      = "ended"
 	Unknown    = "unknown"   // no such attempt; look at its record
-	Claimed    = "claimed"   // with other runs' claims, or why it failed
+	Claimed    = "claimed"   // with other runs' claims, or why claiming failed
 	Withdrawn  = "withdrawn" // no other run sees the claim any more
 	Warn       = "warn"      // about the keeper's own work
 )

@@ -22,7 +22,7 @@ type cancellations struct {
 	err error // error of the last try
 }
 
-// A cancellation identifies a task of a submission to cancel, or anyTask.
+// A cancellation identifies a submission's task to cancel.
 type cancellation struct {
 	submit *submit
 	n      int // anyTask for tasks listed without a number
@@ -36,7 +36,7 @@ const (
 	longestPause = time.Minute            // between two tries
 )
 
-// requestCancel asks the cluster to cancel a task that it may have.
+// requestCancel schedules the cancellation of a task that the cluster may have.
 func (c *Cluster) requestCancel(s *submit, n int) {
 	if s == nil || c.cancels.all[cancellation{s, n}] {
 		return
@@ -106,7 +106,7 @@ func (c *Cluster) targets(most int) (names []string, of []cancellation) {
 	return names, of
 }
 
-// awaitCancelFor is how long the end of a run waits for a cluster to accept cancellations.
+// awaitCancelFor is how long a run that is ending waits for a cluster to accept cancellations.
 const awaitCancelFor = 10 * time.Second
 
 // awaitCancels waits a limited time until the cluster has accepted all cancellations. Nothing else

@@ -4,9 +4,9 @@
 // communicate only through files (files.go), so a run may be killed, and continued on another
 // login node.
 //
-// An attempt runs at most once: a node must create a marker before it begins, and a runner that
-// wants to prevent the start creates the marker instead (claim). One table decides how an attempt
-// ends (verdict.go).
+// An attempt runs at most once: a node must create a marker before it begins the attempt, and a
+// runner that wants to prevent the start creates the marker instead (claim). A table of rules
+// decides how an attempt ended (verdict.go).
 package cluster
 
 import (
@@ -57,9 +57,9 @@ type Cluster struct {
 	unclear    bool                       // some attempt needs the next list soon
 	asking     bool                       // a query about unlisted tasks is in progress
 	strayTasks map[cancellation]time.Time // tasks without an attempt, and when each was first listed
-	stops      []ending                   // requested but not yet begun
+	stops      []ending                   // requested but not yet carried out
 	cancels    cancellations
-	heard      func()               // at the end: called once the cluster has accepted all cancellations
+	heard      func()               // set by Close: called once the cluster has accepted all cancellations
 	slowest    time.Duration        // longest start so far; 0 if none was seen
 	learned    bool                 // a list has arrived
 	granted    bool                 // an attempt of this run has had GPUs
@@ -87,7 +87,7 @@ type entry struct {
 	record    *wire.Record // record of its end, until the cluster confirms it
 	row       Row
 	over      time.Time     // when the row was first final
-	runs      time.Time     // since when every list has shown it running; zero if the latest does not
+	runs      time.Time     // since when every list has shown it running; zero if the latest list does not
 	running   time.Duration // from runs to the latest list
 	missed    int
 	missing   time.Time // when it was first missing
@@ -116,7 +116,7 @@ type submit struct {
 	shared   bool     // with another run, as of the last list
 	dirs     []string // the folders of all attempts; nil until first needed
 	rows     []Row    // in the last list
-	shown    bool     // some task was in any list
+	shown    bool     // some list has contained one of its tasks
 	gone     int      // consecutive complete lists without any of its tasks
 }
 
@@ -124,7 +124,7 @@ const (
 	defaultList  = 30 * time.Second
 	listAtOnce   = time.Second // between two lists while something is unclear
 	defaultFiles = 5 * time.Second
-	arrayMost    = 1000 // the usual limit of an array's tasks
+	arrayMost    = 1000 // the usual limit on an array's tasks
 )
 
 func open(dialect Dialect, c engine.Config) (*Cluster, error) {
@@ -210,7 +210,8 @@ func (c *Cluster) start(f func()) {
 	})
 }
 
-// inBackground runs f in another goroutine, then runs the function that f returns in the owner's.
+// inBackground runs f in another goroutine. The owner's goroutine then runs the function that f
+// returns.
 func (c *Cluster) inBackground(f func() (then func())) {
 	c.Go(func() { c.post.Put(f()) })
 }
@@ -324,7 +325,7 @@ func (c *Cluster) Adopt(all ...engine.Attempt) {
 func (c *Cluster) find(e *entry, s status) {
 	p, ok := s.place()
 	if !ok {
-		e.never = true // judged like one whose whole submission is gone
+		e.never = true // judged like an attempt whose whole submission is gone
 		return
 	}
 	e.gpus, e.withdrawn = p.GPUs, claimedBy(e.Dir) == voidMark

@@ -24,7 +24,8 @@ const (
 	lateAfter    = 5 * time.Second
 )
 
-// run runs a command of the cluster and returns its stdout and stderr, even if it failed.
+// run runs one of the cluster's commands and returns its stdout and stderr. If the command fails,
+// run returns only its stderr.
 func (c Command) run() (out, notes string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
 	defer cancel()
@@ -64,8 +65,8 @@ func commandError(err error, stderr string) error {
 }
 
 // environ returns the environment of the cluster's commands. It excludes the variables of a
-// surrounding cluster job, which would override arguments. TZ makes commands print times in our
-// zone.
+// surrounding cluster job, which would override arguments. TZ makes commands print times in
+// gpurun's time zone.
 func environ() []string { return Passed("PATH", "HOME", "USER", "LANG", "TZ") }
 
 // Passed returns those of the named variables that are set, for Command.Env.

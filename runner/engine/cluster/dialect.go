@@ -51,8 +51,8 @@ type Dialect interface {
 	// Nodes asks for the nodes and their users.
 	Nodes() Query[[]Node]
 
-	// Order returns the command that applies an order to tasks, named as by Task, and jobs, named
-	// by ID. It is not an error if a target is over. Only a Throttle uses n.
+	// Order returns the command that applies an order to tasks (named by Task) and jobs (named by
+	// ID). It is not an error if a target has already ended. Only a Throttle uses n.
 	Order(do Order, what []string, n int) Command
 	// ByHand returns the command that a user types to cancel these targets, which may be job names.
 	ByHand(what []string) string
@@ -62,7 +62,7 @@ type Dialect interface {
 // syntax of path.Match.
 type Traits struct {
 	Keeps     bool     // it never forgets an accepted job, so one that disappears without an end was cancelled
-	Gapless   bool     // a throttle works only while the waiting tasks are one range
+	Gapless   bool     // a throttle works only while the waiting tasks form one range
 	Daemon    bool     // tasks have the environment of the node's daemon, not of the submission
 	Sets      []string // variables that the cluster sets on a node
 	Arguments []string // variables of a job that the cluster's commands take for arguments

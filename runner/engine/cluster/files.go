@@ -36,10 +36,10 @@ const (
 	placeFrom = taskFrom + taskSize
 )
 
-// A submission's files, in submits/ID.
+// A submission's files, in submits/NAME.
 const (
 	submitsDir   = "submits"
-	launchesFile = "launches" // one launch per line, for each task
+	launchesFile = "launches" // a line for each task: its launch
 	stopsFile    = "stops"    // the runner's requests to the nodes, stopSize bytes for each task
 	envFile      = "env"      // gpurun's environment, shared by the attempts
 	callingFile  = "calling"  // locked while the submit command may be running
@@ -111,8 +111,8 @@ type status []byte
 
 func readStatus(dir string) (status, error) { return wire.ReadStatus(dir) }
 
-// place returns the attempt's submission. ok is false if the file is incomplete: the attempt was
-// then never submitted.
+// place returns the attempt's submission. ok is false if the file is incomplete, in which case the
+// attempt was never submitted.
 func (s status) place() (p place, ok bool) {
 	err := json.Unmarshal(s[min(len(s), placeFrom):], &p)
 	return p, err == nil
@@ -169,7 +169,7 @@ func (t *task) put(dir string) error {
 	}
 }
 
-// running returns a task as an event of the engine.
+// running returns the Running of a task whose process exists.
 func (t *task) running(adopted bool) *engine.Running {
 	r := *t.Running
 	r.Adopted, r.Host = adopted, t.Host

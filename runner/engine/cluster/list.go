@@ -76,7 +76,7 @@ func (c *Cluster) applyList(rows []Row, asked map[string]bool) {
 	}
 }
 
-// idIn returns the ID of the submission that a job's name ends with.
+// idIn returns the submission's ID, which is at the end of a job's name.
 func idIn(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
 func (c *Cluster) updateEntry(e *entry, asked bool) {
@@ -144,7 +144,7 @@ func (e *entry) applyRow(r Row) {
 		e.over = time.Now()
 	}
 	if r.Suspended {
-		e.beaten = time.Now() // its keeper may be suspended too, without a heartbeat
+		e.beaten = time.Now() // its keeper may be suspended too, and then sends no heartbeat
 	}
 	switch {
 	case r.State != Runs:
@@ -172,9 +172,9 @@ func (s *submit) row(n int) (Row, bool) {
 	return Row{}, false
 }
 
-// cancelStrays cancels listed tasks with our names that have no open attempt in any run: a
-// restarted controller may consider finished tasks running, and keep their GPUs. It cancels a task
-// only if the task is still listed strayFor later, since at first it may just be ending.
+// cancelStrays cancels listed tasks of this batch's submissions that have no open attempt in any
+// run: a restarted controller may consider finished tasks running, and keep their GPUs. Since a
+// task may just be ending, it is cancelled only if it is still listed after strayFor.
 func (c *Cluster) cancelStrays() {
 	seen := map[cancellation]time.Time{}
 	for _, s := range c.submits {

@@ -15,7 +15,7 @@ import (
 func (c *Cluster) look() {
 	for _, e := range c.sorted() {
 		if e.submit == nil && !e.adopted || e.submit != nil && e.submit.preparing {
-			continue // not submitted yet, so any files are of an earlier launch
+			continue // not submitted yet, so any files belong to an earlier launch
 		}
 		c.read(e)
 		if e.task == nil && e.record == nil && !e.unclear() {

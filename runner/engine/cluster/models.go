@@ -13,8 +13,8 @@ import (
 // A Model is a GPU model's entry in settings.cluster.models.
 type Model struct {
 	Name    string
-	Means   string    // the resource that the cluster uses for it; or
-	Feature string    // feature of the nodes that have it
+	Means   string    // the cluster's resource for it; "" if it has a Feature instead
+	Feature string    // a feature of the nodes that have it, or ""
 	Memory  gpu.Bytes // 0 if not in the table
 }
 
@@ -32,7 +32,7 @@ func modelIn(name, text string) Model {
 	return m
 }
 
-// Suitable returns the models that can run the job, smallest memory first; none if every node can.
+// Suitable returns the models that can run the job, smallest memory first; nil if every node can.
 // It starts from the models that the job names, or from the whole table, and drops those with too
 // little memory.
 func (a JobRequest) Suitable() ([]Model, error) {

@@ -16,7 +16,7 @@ type quota struct {
 	most   int       // 0 for any number
 	others int       // GPUs of other runs' jobs in the last list
 	heard  time.Time // when that list was requested
-	full   bool      // the last list left no room; only a regular list, or an end, can change that
+	full   bool      // the last list left no room; only a regular list, or the end of an attempt, can change that
 	locked time.Time // when this run took the lock; zero if it does not have it
 	barred time.Time // when another run was first found to have the lock; zero if none has it
 	awaits bool      // this run has the lock and waits for a new list

@@ -175,12 +175,12 @@ func (c *Cluster) arrays(more arrayShare) (all []*array, throttle int) {
 type steering struct {
 	commandSlot
 	limits       limits
-	limited      bool      // Limit was called; until then, what an earlier run held stays held
+	limited      bool      // Limit was called; until then, tasks that an earlier run held stay held
 	unresponsive bool      // the cluster may have crashed and forgotten the last order
 	restricted   time.Time // when the cluster accepted a hold or a lower throttle; zero once a list is newer
 }
 
-// Hold keeps an attempt queued until it is released, unless it begins first.
+// Hold holds an attempt in the queue, or releases it. An attempt may begin before it is held.
 func (c *Cluster) Hold(uniID string, held bool) {
 	c.post.Put(func() {
 		if e := c.live[uniID]; e != nil {
@@ -205,8 +205,8 @@ func (c *Cluster) settled() bool {
 }
 
 // steer holds and releases waiting tasks, and throttles arrays, one command at a time. Holds and
-// lower throttles come first, so that the limits are never exceeded. It reports whether some task
-// has yet to be held.
+// lower throttles come first, so that the limits are never exceeded. It returns true while the
+// cluster has yet to accept a command, unless the latest one failed. Cancellations wait until then.
 func (c *Cluster) steer() (holding bool) {
 	st := &c.steering
 	if !st.limited || !c.settled() {
@@ -356,7 +356,8 @@ func mark(some []*entry, to byte) error {
 	return nil
 }
 
-// freedFor is how long a cluster may list a released task as held, or forget the release.
+// freedFor is how long after a release a cluster may still list the task as held, or may forget the
+// release.
 const freedFor = 10 * time.Second
 
 // check corrects e.held if a row contradicts it: a cluster that has crashed may forget a hold or a

@@ -42,7 +42,7 @@ func (c *Cluster) submitNext() {
 		return
 	}
 	n := c.within(len(batch), gpusOf(batch[0]))
-	if n == 0 { // the quota is only about GPUs
+	if n == 0 { // the quota limits only GPUs
 		batch, args = c.next(true)
 		n = len(batch)
 	}
@@ -98,8 +98,8 @@ func (c *Cluster) submitNext() {
 }
 
 // next returns the first attempt that may be submitted and those that can share its array, in
-// order, with their arguments. It ends an attempt that cannot be expressed as arguments. With
-// noGPUs, it skips attempts that request GPUs.
+// order, with their arguments. It ends an attempt whose request cannot be expressed as arguments.
+// With noGPUs, it skips attempts that request GPUs.
 func (c *Cluster) next(noGPUs bool) (batch []*engine.Launch, args []string) {
 	slices.SortStableFunc(c.queue, func(a, b *engine.Launch) int { return cmp.Compare(a.Rank, b.Rank) })
 	for i, l := range c.queue {
@@ -188,7 +188,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	c.atOnce(len(batch), func(i int) {
 		l := batch[i]
 		err := writeStatus(l.Dir, place{Engine: c.dialect.Name(), Submit: s.dir, Task: i, GPUs: gpusOf(l)})
-		if !errors.Is(err, fs.ErrNotExist) { // otherwise it was stopped in the meantime, and its task runs nothing
+		if !errors.Is(err, fs.ErrNotExist) { // otherwise the attempt was stopped in the meantime, and its task will run nothing
 			errs[i] = err
 		}
 	})
@@ -232,7 +232,7 @@ func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 // call runs the submit command. Its output goes straight to the answer file, and it inherits a
 // lock that shows whether it is still running, so a later run can learn the result.
 func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
-	if why, _ := c.dialect.Limits(args).Run(); why != "" { // unknown after an error
+	if why, _ := c.dialect.Limits(args).Run(); why != "" { // after an error, the limits are unknown, so submit anyway
 		return Never, why
 	}
 	command := c.dialect.Submit(a, args)
@@ -326,7 +326,7 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refus
 	}
 	c.Log.Warn().Str("name", s.name).Str("error", text).Msg("submission refused")
 	if slices.ContainsFunc(batch, func(l *engine.Launch) bool { return c.live[l.UniID] != nil && claimedBy(l.Dir) != "" }) {
-		refusal = Unclear // a node has claimed one, so the cluster did accept them
+		refusal = Unclear // a node has claimed an attempt, so the cluster did accept the array
 	}
 	switch refusal {
 	case Never:
@@ -423,8 +423,8 @@ func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 	c.queue = append(again, c.queue...)
 }
 
-// isCalling reports whether the submission may still be in progress, by this run or by the command
-// of an earlier one.
+// isCalling reports whether the submission may still be in progress, in this run or in a command
+// that an earlier run started.
 func (s *submit) isCalling() bool {
 	if s.busy {
 		return true

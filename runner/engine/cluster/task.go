@@ -84,7 +84,7 @@ func (all Dialects) Task(args []string) int {
 	r.Close()
 	go func() {
 		for s := range signals {
-			if s != unix.SIGUSR1 { // Grid Engine is about to suspend it, which the keeper sees
+			if s != unix.SIGUSR1 { // SIGUSR1: Grid Engine is about to suspend the task, which the keeper notices by itself
 				report{End: true}.send(w)
 			}
 		}
@@ -117,7 +117,7 @@ func (n *node) keep(submission, variable string) int {
 	dir := l.Dir
 	s, _ := readStatus(dir)
 	if p, ok := s.place(); !ok || p.Submit != submission || p.Task != n.N {
-		return 0 // it is over, or was submitted again
+		return 0 // the attempt is over, or was submitted again
 	}
 	switch err := claim(dir, n.Node+" "+n.Task); {
 	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
@@ -234,8 +234,8 @@ func (o *outerProcess) peaks() (all []gpu.Peak, readings int) {
 	return slices.Clone(g.Peaks), g.Readings
 }
 
-// unfit returns why the task's GPUs have too little memory, and the memory of the smallest; "" and
-// 0 if they have enough.
+// unfit returns a message if the task's GPUs have too little memory, and the memory of the
+// smallest. If they have enough, it returns "" and 0.
 func (o *outerProcess) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
 	if l.Request == nil || l.Request.GPUMemory == 0 || len(t.GPUs) == 0 {
 		return "", 0
@@ -266,7 +266,7 @@ func (o *outerProcess) watch(l *engine.Launch, t *task, tell func(text string, s
 	}
 }
 
-// listen turns requests of the outer process and the runner into messages to the keeper. If a
+// listen turns requests from the outer process and the runner into messages to the keeper. If a
 // cluster suspends only the outer process, listen suspends the job too.
 func (o *outerProcess) listen(here place, asked chan<- *wire.Message) {
 	ends := o.ends

@@ -13,7 +13,7 @@ type Trial struct {
 	Limit time.Duration // the cluster may end the job after this time; 0 for the cluster's own limit
 }
 
-// Demands returns the arguments of a launch. The error names a key without a counterpart on the
+// Demands returns the trial for a launch. The error names a key without a counterpart on the
 // cluster.
 func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
 	a := jobRequestOf(l)
@@ -24,7 +24,7 @@ func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
 
 // Try asks the cluster when the job would begin, or why it refuses the job.
 func (t Trial) Try(w Dialect) (begins string, refused Refusal, err error) {
-	if why, _ := w.Limits(t.Args).Run(); why != "" { // after an error, this is unknown
+	if why, _ := w.Limits(t.Args).Run(); why != "" { // after an error, the limits are unknown, so try anyway
 		return "", Never, errors.New(why)
 	}
 	try := w.Try(t.Args)

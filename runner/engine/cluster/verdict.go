@@ -23,7 +23,7 @@ type observation struct {
 	unsure  time.Duration // time since its record was read
 	silent  time.Duration // time since its keeper's last heartbeat
 	over    time.Duration // time since the cluster first listed it as over
-	running time.Duration // from the first list that has it as running, to the latest
+	running time.Duration // from the first list that shows it running to the latest
 	starts  time.Duration // how long a start may take: startLimit
 }
 
@@ -161,7 +161,7 @@ func (s *observation) doubtful() bool {
 	return r.Signal == "SIGTERM" || r.Signal == "SIGKILL" || r.ExitCode == 128+15 || r.ExitCode == 128+9
 }
 
-// outcome returns the end for a verdict. name is the engine's.
+// outcome returns the end for a verdict. name is the engine's name.
 func (v verdict) outcome(s *observation, name string, at time.Time) *state.End {
 	e := &state.End{ExitCode: -1, At: at, Lost: true}
 	if s.record != nil {

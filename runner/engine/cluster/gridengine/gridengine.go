@@ -57,7 +57,7 @@ func (Dialect) Submit(a cluster.Array, args []string) cluster.Command {
 
 var terse = regexp.MustCompile(`(?m)^(\d+)(\.\d+-\d+:\d+)?$`) // 17.1-4:1
 
-// refusals classify errors of qsub; the first match counts. A master that does not respond may
+// refusals classify errors from qsub; the first match counts. A master that does not respond may
 // still have received the request.
 var refusals = []struct {
 	text string
@@ -79,7 +79,8 @@ var refusals = []struct {
 // existed.
 var unnumbered = regexp.MustCompile(`^(Unable to run job: )?(error: |Job \d+ )?`)
 
-// Answer parses an ID or an error of qsub. The first line has the reason, except with -w v.
+// Answer parses the output of qsub: a job ID or an error. The first line has the reason, except
+// with -w v.
 func (Dialect) Answer(stdout, stderr string) (job string, is cluster.Refusal, why string) {
 	if m := terse.FindStringSubmatch(stdout); m != nil {
 		job = m[1]
@@ -308,7 +309,7 @@ func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
 	return command(slices.Concat([]string{"sh", "-c", said}, args, what)...)
 }
 
-// ByHand also accepts names.
+// ByHand passes names too, because qdel accepts them.
 func (Dialect) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }
 
 // Try makes Grid Engine verify that some queue could run the job. There is no estimate.

@@ -38,7 +38,7 @@ func (Dialect) Show(id string) cluster.Query[cluster.Shown] {
 
 var shown = regexp.MustCompile(` JobState=(\S+) .* Restarts=(\d+) .* EndTime=(\S+) `)
 
-// readShown parses the output. A completing job still has processes.
+// readShown parses the output. A completing job counts as alive, because it still has processes.
 func readShown(stdout string) (s cluster.Shown, err error) {
 	name, job, _ := strings.Cut(stdout, "\n")
 	s.Cluster = name

@@ -25,12 +25,12 @@ func given(args []string, option, variable string) (value string) {
 // overrides is the flag of a QOS that lets jobs exceed the limit of their partition.
 const overrides = "PartitionTimeLimit"
 
-// Limits queries the time limits of the partitions. Slurm accepts a job beyond them, but never
-// starts it. A QOS (perhaps the user's default) or a reservation may have other limits, which only
-// the accounting lists.
+// Limits queries the time limits of the partitions. Slurm accepts a job that exceeds them, but
+// never starts it. A QOS (perhaps the user's default) or a reservation may have other limits, which
+// only the accounting lists.
 func (Dialect) Limits(args []string) (q cluster.Query[string]) {
 	if given(args, "time", "") == "" || given(args, "qos", "SBATCH_QOS")+given(args, "reservation", "SBATCH_RESERVATION") != "" ||
-		slices.ContainsFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }) { // such as -p NAME
+		slices.ContainsFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }) { // a short option, such as -p NAME, may set any of these
 		return q
 	}
 	q.Command = command("sh", "-c", `sinfo -h -a -o '%P|%l'; sacctmgr -n -P show qos format=flags 2>/dev/null | grep -o "$1"; :`, "sinfo", overrides)
@@ -64,7 +64,8 @@ func exceeds(stdout string, args []string) string {
 		asked, longest, where, asked-longest)
 }
 
-// minutes parses a limit of sinfo: 1-02:03:00, 2:03:00 or 3:00. ok is false if there is no limit.
+// minutes parses a limit in sinfo's format: 1-02:03:00, 2:03:00 or 3:00. ok is false if there is no
+// limit.
 func minutes(limit string) (n int, ok bool) {
 	days, rest, has := strings.Cut(limit, "-")
 	if !has {

@@ -16,8 +16,8 @@ func (Dialect) Nodes() cluster.Query[[]cluster.Node] {
 	return cluster.Query[[]cluster.Node]{Command: command("sh", "-c", list, "sinfo"), Read: readNodes}
 }
 
-// open are the states of nodes on which jobs can start. Most suffixes are no obstacle, such as ~
-// for a sleeping node. But * means that the node does not respond, and $ that it is reserved for
+// open are the states of nodes on which jobs can start. Most suffixes, such as ~ for a sleeping
+// node, are no obstacle. But * means that the node does not respond, and $ that it is reserved for
 // maintenance.
 var open = []string{"idle", "mixed", "allocated", "completing"}
 

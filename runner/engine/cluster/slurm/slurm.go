@@ -20,8 +20,8 @@ type Dialect struct{}
 // Name returns the engine's name.
 func (Dialect) Name() string { return "slurm" }
 
-// Traits leaves Keeps unset, because a controller that crashes forgets the last seconds. Granted is
-// empty, because Slurm sets CUDA's own variable.
+// Traits leaves Keeps unset, because a controller that crashes forgets the jobs of its last
+// seconds. Granted is empty, because Slurm sets CUDA's own variable.
 func (Dialect) Traits(map[string]string) cluster.Traits {
 	return cluster.Traits{
 		Sets: []string{"SLURM*", "SBATCH_*"}, Arguments: []string{"SLURM_*", "!SLURM_CONF"},
@@ -63,15 +63,15 @@ func passed() []string {
 
 var parsable = regexp.MustCompile(`(?m)^(\d+)(;\S+)?$`) // ID, or ID;CLUSTER
 
-// unheard matches messages of sbatch after which it is unknown whether the controller has accepted
-// the job.
+// unheard matches messages from sbatch after which it is unknown whether the controller has
+// accepted the job.
 var unheard = regexp.MustCompile(`(?i)contact|connect|communicat|timed out|time-out|transmit|send|receive|shutdown|standby|protocol|authenticat|message|broken pipe|no route|unreachable`)
 
-// exceeded matches the name of a limit of an account or QOS in a message of sbatch.
+// exceeded matches the name of a limit on an account or QOS in a message from sbatch.
 var exceeded = regexp.MustCompile(`\b(Assoc|QOS)[A-Z]\w+`)
 
-// refusals classify other errors of sbatch; the first match counts. Any other error is permanent,
-// and reported with sbatch's own text.
+// refusals classify other errors from sbatch; the first match counts. An error without a match is
+// permanent, and reported with sbatch's own text.
 var refusals = []struct {
 	text string
 	is   cluster.Refusal
@@ -106,8 +106,8 @@ var (
 	prefixed = regexp.MustCompile(`^(sbatch: )?((fatal|error): )?((Batch job submission failed|allocation failure): )?`)
 )
 
-// Answer parses an ID or an error of sbatch. A site's plugin may print the reason before the last
-// line.
+// Answer parses the output of sbatch: a job ID or an error. A site's plugin may print the reason
+// before the last line.
 func (Dialect) Answer(stdout, stderr string) (job string, is cluster.Refusal, why string) {
 	if m := parsable.FindStringSubmatch(stdout); m != nil {
 		job = m[1]
@@ -167,7 +167,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 			return nil, fmt.Errorf("cannot parse the line %q of squeue", line)
 		}
 		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[13]}
-		r.Never = hopeless[f[3]] && (r.State != cluster.Pending || !strings.Contains(f[12], ",")) // a reason may be about only one of the partitions
+		r.Never = hopeless[f[3]] && (r.State != cluster.Pending || !strings.Contains(f[12], ",")) // a reason may apply to only one of the partitions
 		r.Suspended = f[2] == "SUSPENDED"
 		r.Mixed = strings.Contains(r.Reason, ",")
 		_, throttle, _ := strings.Cut(f[1], "%")

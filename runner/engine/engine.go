@@ -1,5 +1,5 @@
 // Package engine defines engines, which run attempts and report how they end.
-// Package engine/local runs them as processes on this host; enginetest is the suite
+// Package engine/local runs attempts as processes on this host; enginetest is the test suite
 // that every engine must pass.
 //
 // Launch, Running and state.End are passed between processes as JSON.
@@ -17,7 +17,7 @@
 //   - Set Kind.Abilities. If Places is set, runner/session/run.go opens no GPUs, the core has no
 //     pool, and Open returns neither claims nor trees. If Queues is set, an attempt counts as queued
 //     until its Running event.
-//   - Add it to Engines (runner/batches/engines.go) and to kinds
+//   - Add the Kind to Engines (runner/batches/engines.go) and to kinds
 //     (runner/engine/enginetest/engines_test.go), so that the suite tests it. Add its name to
 //     Engines (jobspec/settings/cluster.go), the values of the engine setting. The ledger records
 //     the name of every engine but local, so that no other engine adopts its attempts (sameEngine).

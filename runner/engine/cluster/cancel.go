@@ -19,7 +19,7 @@ import (
 type cancellations struct {
 	commandSlot
 	all map[cancellation]bool
-	err error // error of the last try
+	err error // error from the last try
 }
 
 // A cancellation identifies a submission's task to cancel.
@@ -47,7 +47,7 @@ func (c *Cluster) requestCancel(s *submit, n int) {
 	}
 }
 
-// cancel sends the next cancel command, one at a time.
+// cancel sends the next cancel command, unless one is running.
 func (c *Cluster) cancel() {
 	d := &c.cancels
 	if d.busy || len(d.all) == 0 || time.Now().Before(d.again) {

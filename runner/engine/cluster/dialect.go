@@ -21,8 +21,8 @@ type Dialect interface {
 	// Allocation returns the cluster job that an environment describes, with ID "" if there is
 	// none.
 	Allocation(getenv func(string) string) Allocation
-	// Args returns a job's request as arguments of a submission. The error names a key without a
-	// counterpart on the cluster.
+	// Args returns a job's request as arguments for a submission. It returns an error if a key has
+	// no counterpart on the cluster.
 	Args(a JobRequest) ([]string, error)
 	// Task names the n-th task of a job.
 	Task(job string, n int) string
@@ -175,7 +175,7 @@ const (
 	Gone      State = iota // not listed
 	Pending                // it waits for its turn
 	Stuck                  // it waits until a person acts
-	Active                 // it is about to begin or to end, or suspended
+	Active                 // it is about to begin or to end, or it is suspended
 	Runs                   // it was given to its node
 	Completed              // the states from here on are final
 	Failed

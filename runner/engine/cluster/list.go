@@ -11,7 +11,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// list lists the cluster's jobs when it is due: regularly, or soon if some attempt needs it.
+// list lists the cluster's jobs if a list is due: regularly, or soon if some attempt needs it.
 func (c *Cluster) list() {
 	wait := c.every
 	if c.unclear {

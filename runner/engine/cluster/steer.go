@@ -326,7 +326,7 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, []*en
 		for _, e := range named {
 			e.held, e.freed = false, time.Now()
 		}
-		_ = mark(named, ' ') // on failure, the tasks are only released again
+		_ = mark(named, ' ') // if this fails, a later run merely releases the tasks again
 	}
 }
 
@@ -395,7 +395,8 @@ func (st *steering) recordAnswer(c *Cluster) {
 // runner reads that file.
 const heldMark = 'h'
 
-// marksOf reads the marks. A submission of an earlier version has no file and no held tasks.
+// marksOf reads the marks. A submission by an earlier version of gpurun has no file and no held
+// tasks.
 func marksOf(dir string) []byte {
 	b, err := host.ReadOwn(filepath.Join(dir, holdsFile), 1<<20)
 	if fi, _ := os.Stat(filepath.Join(dir, stopsFile)); errors.Is(err, fs.ErrNotExist) && fi != nil {

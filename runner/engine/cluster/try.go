@@ -13,7 +13,7 @@ type Trial struct {
 	Limit time.Duration // the cluster may end the job after this time; 0 for the cluster's own limit
 }
 
-// Demands returns the trial for a launch. The error names a key without a counterpart on the
+// Demands returns the trial for a launch. It returns an error if a key has no counterpart on the
 // cluster.
 func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
 	a := jobRequestOf(l)

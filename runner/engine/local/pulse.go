@@ -22,7 +22,7 @@ const (
 	silentFrom = 6 // and until it counts as silent
 )
 
-// pulseID is an attempt that no keeper has.
+// pulseID is the uni_id of an attempt that no keeper has.
 const pulseID = "pulse"
 
 // watchKeepers checks the keepers until the engine is closed. It counts pulses rather than time,

@@ -67,8 +67,8 @@ func (e *Ending) Begin(grace time.Duration) {
 	}
 }
 
-// Signal sends the signal that is due to processes that have not received it since they
-// executed their current program.
+// Signal sends SIGTERM, or SIGKILL once it is due, to the processes that have not received it
+// since they executed their current program.
 func (e *Ending) Signal(ids []ID, first ID) {
 	now := host.Boottime()
 	sig := unix.SIGTERM

@@ -51,9 +51,9 @@ func (Dialect) Submit(a cluster.Array, args []string) cluster.Command {
 	return cluster.Command{Args: append(fixed, args...), Env: passed()}
 }
 
-// passed returns the variables to add to sbatch's environment: sbatch's own, except those that make
-// it wait for the job or submit it to another cluster; and lists of folders, which a TaskProlog may
-// extend.
+// passed returns the variables to add to sbatch's environment: SLURM_CONF, lists of folders, which
+// a TaskProlog may extend, and sbatch's own variables, except those that make it wait for the job
+// or submit it to another cluster.
 func passed() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")

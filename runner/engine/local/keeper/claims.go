@@ -118,8 +118,8 @@ func (c *claims) setProcesses(uniID string, trees []procs.ID) {
 	c.change(uniID, func(s *claimState) { s.trees = trees })
 }
 
-// handOver keeps an ended attempt's claim, so that the attempt's run can hand it over. It returns
-// false if the run is gone.
+// handOver keeps an ended attempt's claim, so that the attempt's run can hand the GPUs over. It
+// returns false if the run is gone.
 func (c *claims) handOver(uniID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,8 +257,8 @@ func (k *keeper) holdWhileAlive(uniID string, ids []procs.ID) {
 	})
 }
 
-// endClaim ends an ended attempt's claim, or keeps it so that the attempt's run can hand it over.
-// If processes survive SIGKILL, the claim lasts until they end.
+// endClaim ends an ended attempt's claim, or keeps it so that the attempt's run can hand the GPUs
+// over. If processes survive SIGKILL, the claim lasts until they end.
 func (k *keeper) endClaim(uniID string, stuck []int) {
 	if len(stuck) == 0 && k.claims.handOver(uniID) {
 		return

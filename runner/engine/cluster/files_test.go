@@ -21,8 +21,8 @@ import (
 	"gpurun/state"
 )
 
-// Of several concurrent claims, either one node's succeeds, or the runs forbid the start and no
-// node's does.
+// If nodes and runs claim an attempt concurrently, either one node succeeds, or the runs forbid the
+// start and no node does.
 func TestOneClaimWins(t *testing.T) {
 	for range 50 {
 		dir := t.TempDir()

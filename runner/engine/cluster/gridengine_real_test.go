@@ -15,8 +15,8 @@ import (
 	"gpurun/state"
 )
 
-// The tests TestReal* run gpurun with the Grid Engine started by testdata/cluster.sh: make engines.
-// For longer runs with more kills, see docs/internals/reliability.md.
+// The tests TestReal* run gpurun with the Grid Engine started by testdata/cluster.sh. To run them,
+// use "make engines". For longer runs with more kills, see docs/internals/reliability.md.
 
 const sgeFolder = "/var/lib/gpurun-test-sge" // as in testdata/cluster.sh
 

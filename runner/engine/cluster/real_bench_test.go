@@ -64,8 +64,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// Lagging makes gpurun see files late when started by the bench, like with the caches of a network
-// file system. Nodes see files immediately.
+// Lagging makes every gpurun that the bench starts see files late, as through the caches of a
+// network file system. Nodes see files immediately.
 func (b *Bench) Lagging() {
 	b.Helper()
 	var err error
@@ -139,7 +139,7 @@ func (b *Bench) Run(args ...string) string {
 	return out.String()
 }
 
-// Says checks that an output contains a text.
+// Says checks that an output contains a string.
 func (b *Bench) Says(out, want string) {
 	b.Helper()
 	if !strings.Contains(out, want) {

@@ -60,8 +60,8 @@ func (s *Site) FolderGone(t *testing.T) {
 	})
 }
 
-// Stalled checks that a job whose submission fails or waits because the controller has stalled runs
-// only once, even if the controller accepts it later.
+// Stalled checks that a job runs only once if its submission fails or waits because the controller
+// has stalled, even if the controller accepts the submission later.
 func (s *Site) Stalled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until commands time out")

@@ -28,8 +28,8 @@ func (s *Site) held(b *Bench) bool {
 	return !slices.ContainsFunc(s.rows(b), func(r cluster.Row) bool { return r.State == cluster.Pending })
 }
 
-// passes waits until the cluster runs a new job submitted without gpurun, so it has considered all
-// earlier jobs.
+// passes waits until the cluster runs a new job submitted without gpurun, which shows that it has
+// considered all earlier jobs.
 func (s *Site) passes(b *Bench) {
 	b.Helper()
 	s.Take(b, "1")

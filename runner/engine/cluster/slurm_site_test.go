@@ -8,8 +8,8 @@ import (
 	"gpurun/runner/engine/cluster/slurm"
 )
 
-// The tests TestReal* run gpurun with the Slurm started by testdata/cluster.sh: make engines. For
-// longer runs with more kills, see docs/internals/reliability.md.
+// The tests TestReal* run gpurun with the Slurm started by testdata/cluster.sh. To run them, use
+// "make engines". For longer runs with more kills, see docs/internals/reliability.md.
 
 var slurmSite = Site{
 	Engine: "slurm", Folder: "slurm", Dialect: slurm.Dialect{},

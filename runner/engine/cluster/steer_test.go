@@ -61,7 +61,7 @@ func (steerable) Order(do Order, what []string, n int) Command {
 }
 
 // The cases list the commands that gpurun sends, in order, until holds and throttles are as they
-// should be, and the lists that it awaits before it lets other tasks start: one that began just
+// should be, and the lists that it awaits before it lets other tasks start: a task that began just
 // before its array was held or throttled counts against the limits.
 func TestOrdersApplyPausesAndLimits(t *testing.T) {
 	type job struct {
@@ -190,8 +190,8 @@ func (steerable) Answer(stdout, _ string) (string, Refusal, string) {
 	return strings.TrimSpace(stdout), Unclear, ""
 }
 
-// A submission of an earlier version, without a record of holds, counts as not held. It can be held
-// and throttled.
+// A submission by an earlier version of gpurun, without a record of holds, counts as not held. It
+// can be held and throttled.
 func TestOlderSubmissionCanBeSteered(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "train.jobs-0badcafe")
 	if err := os.Mkdir(dir, 0o755); err != nil {

@@ -93,8 +93,9 @@ type keeping struct {
 
 func (k keeping) Traits(map[string]string) Traits { return Traits{Keeps: k.is} }
 
-// Some sites cache lists, so one that lacks a new submission does not mean that it is gone. After
-// the first list with any of its tasks, or once a task has begun, lists count at once.
+// Some sites cache lists, so a list without a new submission does not mean that the submission is
+// gone. After the first list with any of its tasks, or once a task has begun, lists count
+// immediately.
 func TestLaggingListsDoNotLoseSubmission(t *testing.T) {
 	for name, tt := range map[string]struct {
 		s     submit

@@ -26,8 +26,8 @@ var kinds = map[string]engine.Kind{"local": local.Kind{}}
 
 var clusters = cluster.Dialects{slurm.Dialect{}, gridengine.Dialect{}}
 
-// TestMain lets the test binary act as a keeper, on this host and on a node. It adds the clusters in
-// GPURUN_ENGINES, which make engines starts.
+// TestMain lets the test binary act as a keeper, on this host and on a node. It adds the clusters
+// named in GPURUN_ENGINES, which are those that "make engines" has started.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__task" {
 		os.Exit(clusters.Task(os.Args[2:]))

@@ -134,8 +134,8 @@ func TestSharedClaimsAddUpWithRivals(t *testing.T) {
 	await(t, root, 1)
 }
 
-// A claim ends with its keeper, because no job has its file open. The runner claims again for the
-// surviving job.
+// A claim ends with its keeper, because no job has the claim's file open. The runner claims again
+// for the surviving job.
 func TestClaimSurvivesKilledKeeper(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "read x < fifo"), root)

@@ -13,7 +13,7 @@ import (
 )
 
 // An attempt without a keeper or live processes ends as its record says. The record is in a journal
-// or, of a keeper of version 1, in a folder.
+// or, if a keeper of version 1 wrote it, in a folder.
 func TestSettleFollowsTheRecord(t *testing.T) {
 	gone := procs.ID{PID: 1 << 22, Start: 4711}
 	began := fmt.Sprintf("%d (sh) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d\n", gone.PID, gone.Start)

@@ -70,7 +70,8 @@ func TestRowsHaveTasksAndGPUs(t *testing.T) {
 	}
 }
 
-// Slurm tries a job of several partitions in each, and reports what it found in any one of them.
+// If a job names several partitions, Slurm tries it in each, and reports the result from any of
+// them.
 func TestReasonAboutOneOfSeveralPartitions(t *testing.T) {
 	for text, never := range map[string]bool{
 		"PENDING|BadConstraints||N/A|0||||||gpu": true, "PENDING|PartitionConfig||N/A|0||||||gpu": true, "FAILED|BadConstraints||N/A|1||||||gpu,big": true,

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cramped listener lacks a descriptor for the first fails calls of Accept.
+// A cramped listener lacks descriptors for its first calls of Accept; fails is how many.
 type cramped struct {
 	fails int
 	conns chan net.Conn

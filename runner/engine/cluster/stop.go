@@ -57,14 +57,14 @@ func (c *Cluster) stopAttempt(uniID string, r request, void bool) {
 		return
 	}
 	if r.how == "" {
-		return // it is beginning, or has begun
+		return // the attempt is beginning, or has begun
 	}
 	if e.stop != nil {
 		r.why = e.stop.why // keep the first reason
 	}
 	e.stop, e.since = &r, time.Now()
 	if e.submit == nil {
-		return // it is void, or will be
+		return // its submission is not known, so there is no node to ask
 	}
 	at := place{Submit: e.submit.dir, Task: e.n}
 	if err := r.put(at); err != nil {

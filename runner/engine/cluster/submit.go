@@ -150,7 +150,7 @@ func jobRequestOf(l *engine.Launch) (a JobRequest) {
 	return a
 }
 
-// prepare makes the files of a submission and its attempts.
+// prepare writes the files of a submission and its attempts.
 func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	if err := os.Mkdir(s.dir, 0o755); err != nil {
 		return err

@@ -128,7 +128,7 @@ func (l *Local) Stand(uniID, job string, g gpu.Grant, pid int) {
 	defer l.mu.Unlock()
 	home := l.homes[uniID]
 	if !ok || home == nil {
-		return // it has ended, or nothing was claimed
+		return // the process has ended, or nothing was claimed
 	}
 	l.stands[uniID] = engine.Attempt{Identity: engine.Identity{UniID: uniID, Job: job, Grant: g}}
 	_ = home.link.Send(&wire.Message{Op: wire.Stand, UniID: uniID, Claim: &wire.Claim{Trees: []procs.ID{p.ID}}})

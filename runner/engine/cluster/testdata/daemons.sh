@@ -1,10 +1,10 @@
-# What the test clusters have in common; sourced by their cluster.sh, which sets DIR and NAME.
+# Functions shared by the test clusters. Each cluster.sh sets DIR and NAME and sources this file.
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 
 lacks() { echo "not tested with a real $NAME: $*"; exit 77; }
 fail() { echo "cluster.sh: $*" >&2; exit 1; }
 
-# until_ok SECONDS COMMAND…: waits for the command to succeed.
+# until_ok SECONDS COMMAND…: repeats the command until it succeeds, for up to SECONDS.
 until_ok() {
 	local end=$((SECONDS + $1))
 	shift
@@ -14,7 +14,7 @@ until_ok() {
 	done
 }
 
-# alive NAME: the daemon whose pid file is NAME.pid runs, and is that program.
+# alive NAME: checks that the process in NAME.pid is running and is that daemon.
 alive() {
 	local pid
 	pid=$(cat "$DIR/run/$1.pid" 2>/dev/null) && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "${1%%-*}" ]
@@ -28,18 +28,18 @@ end() {
 	until_ok 10 dead "$1" || { kill -KILL "$(cat "$DIR/run/$1.pid")" 2>/dev/null || true; }
 }
 
-# daemon COMMAND…: starts one that keeps nothing of the caller's.
+# daemon COMMAND…: starts a daemon that keeps no open files of the caller.
 daemon() {
 	(
 		cd /
-		for fd in /proc/self/fd/*; do # a lock, for example
+		for fd in /proc/self/fd/*; do # for example a lock
 			[ "${fd##*/}" -le 2 ] || eval "exec ${fd##*/}>&-"
 		done
 		exec "$@" </dev/null >>"$DIR/log/start.log" 2>&1
 	)
 }
 
-# install_packages NAME…: what is missing of them, without starting services.
+# install_packages NAME…: installs the missing packages without starting their services.
 install_packages() {
 	local missing=() p
 	for p; do
@@ -47,7 +47,7 @@ install_packages() {
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	echo "installing ${missing[*]}"
-	exec 8>/run/gpurun-test-packages.lock && flock 8 # apt-get update waits for nobody
+	exec 8>/run/gpurun-test-packages.lock && flock 8 # because apt-get update does not wait for other processes
 	local policy=/usr/sbin/policy-rc.d made=
 	if [ ! -e $policy ]; then
 		printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy

@@ -99,7 +99,7 @@ func (k *keeper) freezeTree(a *attempt) []procs.ID {
 
 // suspend stops the attempt's processes. It may be called again for new processes, such as those of
 // the next command. An attempt that is ending or saving its work is not suspended, because its
-// processes must run for that.
+// processes must run to do so.
 func (a *attempt) suspend() {
 	if a.ending.On() || a.saving.On() {
 		return

@@ -1,26 +1,27 @@
 #!/bin/bash
-# A small real Grid Engine on this host for tests: one host with 16 slots and four GPUs to count.
+# A small real Grid Engine on this host for tests: one host with 16 slots and four countable GPUs.
 #
-#   cluster.sh up      installs what is missing, starts an empty cluster
-#   cluster.sh start   starts what is not running of it: the master after a kill
-#   cluster.sh kill    kills the master like a crash
-#   cluster.sh down    ends its jobs and its daemons
+#   cluster.sh up      installs missing packages and starts an empty cluster
+#   cluster.sh start   starts the daemons that are not running, such as a killed master
+#   cluster.sh kill    kills the master, as a crash would
+#   cluster.sh down    ends the jobs and the daemons
 #
-# It needs root on Debian or Ubuntu, else it says what it lacks, and exits with 77. It listens on
-# 127.0.0.1 only, and touches no Grid Engine but its own: everything is in $DIR and the default
-# cell, in which a file marks what is ours.
+# The script needs root on Debian or Ubuntu. Otherwise it reports what is missing and exits with 77.
+# The daemons listen only on 127.0.0.1. No other Grid Engine is changed: all files are in $DIR and in
+# the default cell, where a file marks the cell as ours.
 set -eu
 DIR=/var/lib/gpurun-test-sge
 export SGE_ROOT=/var/lib/gridengine SGE_CELL=default
 COMMON=$SGE_ROOT/$SGE_CELL/common
 GPUS=4
 NAME='Grid Engine'
-GID=65300 # of the processes of jobs: this and the next hundred
+GID=65300 # first of 101 group IDs for the processes of jobs
 . "$(dirname "$0")/../../testdata/daemons.sh"
 
 ours() { [ -e "$COMMON/gpurun-test" ]; }
 
-# The daemons listen on all addresses and have no setting for that: this puts them on 127.0.0.1.
+# The daemons listen on all addresses, and no setting changes that. This library makes them listen on
+# 127.0.0.1.
 loopback() {
 	cc -shared -fPIC -O1 -o "$DIR/run/loopback.so" -x c - <<-'END'
 		#define _GNU_SOURCE
@@ -39,7 +40,7 @@ loopback() {
 	END
 }
 
-# cell makes an empty one.
+# cell creates an empty cell.
 cell() {
 	local name names
 	name=$(hostname)
@@ -62,7 +63,7 @@ cell() {
 		scheduler_threads       1
 	END
 	echo "$name" >"$COMMON/act_qmaster"
-	# Each name of 127.0.0.1 must mean this host, or the daemons take each other for strangers.
+	# Each name of 127.0.0.1 must be an alias of this host, or the daemons reject each other.
 	echo "$name $names localhost" | tr -s ' ' '\n' | awk 'NF && !seen[$0]++' | paste -sd' ' >"$COMMON/host_aliases"
 	chown -R sgeadmin: "$DIR"/{spooldb,qmaster,execd} "$COMMON"
 	local as="setpriv --reuid=sgeadmin --regid=sgeadmin --clear-groups"
@@ -70,7 +71,7 @@ cell() {
 	daemon $as /usr/lib/gridengine/spooldefaults managers root
 }
 
-# put NAME VALUE…: replaces those lines of standard input, and adds those that are not there.
+# put NAME VALUE…: replaces the lines with these names in its input, and adds the missing ones.
 put() {
 	awk 'BEGIN { for (i = 1; i < ARGC; i += 2) { value[ARGV[i]] = ARGV[i + 1]; ARGV[i] = ARGV[i + 1] = "" } }
 		$1 in value { print $1, value[$1]; delete value[$1]; skip = /\\$/; next }
@@ -79,13 +80,13 @@ put() {
 		END { for (k in value) print k, value[k] }' "$@"
 }
 
-# tell COMMAND…: has the master take something on.
+# tell COMMAND…: runs a command that configures the master.
 tell() { timeout 10 "$@" </dev/null >>"$DIR/log/start.log" 2>&1 || fail "$* failed: see $DIR/log/start.log"; }
 
 configure() {
-	local to=$DIR/run/global name # -Mconf goes by the name of the file
+	local to=$DIR/run/global name # qconf -Mconf takes the name of the configuration from the file name
 	name=$(hostname)
-	# Root may run jobs, which read no login files; accounts are written at once.
+	# Root may run jobs. Jobs read no login files. Accounts are written immediately.
 	timeout 10 qconf -sconf | grep -v '^#' | put execd_spool_dir "$DIR/execd" mailer /bin/true administrator_mail none \
 		login_shells none min_uid 0 min_gid 0 gid_range $GID-$((GID + 100)) execd_params INHERIT_ENV=false,ENABLE_ADDGRP_KILL=true \
 		reporting_params 'accounting=true reporting=false flush_time=00:00:01 accounting_flush_time=00:00:00 joblog=false sharelog=00:00:00' \
@@ -93,7 +94,7 @@ configure() {
 	tell qconf -Mconf "$to"
 	timeout 10 qconf -ssconf | put schedule_interval 0:0:2 flush_submit_sec 1 flush_finish_sec 1 >"$to"
 	tell qconf -Msconf "$to"
-	# GPUs are counted for each job, not for each slot.
+	# GPUs are counted per job, not per slot.
 	{ timeout 10 qconf -sc | grep -v '^#'; echo 'gpu gpu INT <= YES JOB 0 0'; echo 'gpu_type gpu_type RESTRING == YES NO NONE 0'; } >"$to"
 	tell qconf -Mc "$to"
 	timeout 10 qconf -as "$name" >>"$DIR/log/start.log" 2>&1 || true # it may be a submit host already
@@ -130,15 +131,15 @@ configure() {
 	tell qconf -Aq "$to"
 }
 
-# hooks writes what gives a job that asks for GPUs their numbers, as sites have it. A GPU is given
-# away as long as its folder in locks/ is there.
+# hooks writes a prolog and an epilog like those of real sites: they assign GPU numbers to jobs that
+# request GPUs. A GPU is in use as long as it has a folder in locks/.
 hooks() {
 	cat >"$DIR/run/prolog" <<-END
 		#!/bin/sh
 		export SGE_ROOT=$SGE_ROOT SGE_CELL=$SGE_CELL
-		[ ! -e "$DIR/run/broken" ] || exit 100 # a test breaks the node
+		[ ! -e "$DIR/run/broken" ] || exit 100 # a test has broken the node
 		i=0
-		until job=\$(qstat -j "\$JOB_ID" 2>/dev/null); do # the master may be gone for a while
+		until job=\$(qstat -j "\$JOB_ID" 2>/dev/null); do # the master may be down for a while
 			[ \$i -lt 300 ] || exit 99
 			i=\$((i + 1))
 			sleep 0.2
@@ -148,7 +149,7 @@ hooks() {
 		i=0
 		while [ \$i -lt $GPUS ] && [ "\${n:-0}" -gt 0 ]; do
 			holder=\$(cat "$DIR/locks/\$i/job" 2>/dev/null)
-			[ -z "\$holder" ] || [ -d "\$holder" ] || rm -rf "$DIR/locks/\$i" # it died with its host
+			[ -z "\$holder" ] || [ -d "\$holder" ] || rm -rf "$DIR/locks/\$i" # the holder died with its host
 			if mkdir "$DIR/locks/\$i" 2>/dev/null; then
 				echo "\$SGE_JOB_SPOOL_DIR" >"$DIR/locks/\$i/job"
 				ids=\$ids\${ids:+,}\$i
@@ -158,7 +159,7 @@ hooks() {
 		done
 		if [ "\${n:-0}" -gt 0 ]; then
 			"$DIR/run/epilog"
-			exit 99 # back into the queue
+			exit 99 # return the job to the queue
 		fi
 		echo "CUDA_VISIBLE_DEVICES=\$ids" >>"\$SGE_JOB_SPOOL_DIR/environment"
 	END
@@ -174,7 +175,7 @@ hooks() {
 
 master_answers() { timeout 5 qconf -sm; }
 queue_ready() { timeout 5 qstat -f -q gpu.q | awk '$1 ~ /^gpu.q@/ { ok = NF == 5 } END { exit !ok }'; }
-execd_pid() { ln -sfn "$(ls "$DIR"/execd/*/execd.pid)" "$DIR/run/sge_execd.pid"; } # in a folder named by its host
+execd_pid() { ln -sfn "$(ls "$DIR"/execd/*/execd.pid)" "$DIR/run/sge_execd.pid"; } # its folder is named after the host
 
 start_master() {
 	ln -sfn "$DIR/qmaster/qmaster.pid" "$DIR/run/sge_qmaster.pid"
@@ -188,11 +189,11 @@ start_execd() {
 		daemon env LD_PRELOAD="$DIR/run/loopback.so" sge_execd
 		until_ok 10 execd_pid || fail "sge_execd does not start: see $DIR/log/start.log"
 	fi
-	timeout 5 qmod -cq gpu.q >/dev/null 2>&1 || true # it may have set itself aside
-	until_ok 60 queue_ready || fail "gpu.q takes no jobs: see $DIR/qmaster/messages" # half a minute after a crash
+	timeout 5 qmod -cq gpu.q >/dev/null 2>&1 || true # it may have disabled itself
+	until_ok 60 queue_ready || fail "gpu.q takes no jobs: see $DIR/qmaster/messages" # takes half a minute after a crash
 }
 
-# job_pids lists processes that carry the group of a job.
+# job_pids lists processes that have the group ID of a job.
 job_pids() {
 	awk -v from=$GID -v to=$((GID + 100)) '/^Pid:/ { pid = $2 }
 		/^Groups:/ { for (i = 2; i <= NF; i++) if ($i >= from && $i <= to) { print pid; break } }' /proc/[0-9]*/status 2>/dev/null

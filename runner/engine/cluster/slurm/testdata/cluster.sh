@@ -1,14 +1,14 @@
 #!/bin/bash
-# A small real Slurm on this host for tests: two nodes with four pretended GPUs each.
+# A small real Slurm on this host for tests: two nodes with four simulated GPUs each.
 #
-#   cluster.sh up      installs what is missing, starts an empty cluster
-#   cluster.sh start   starts what is not running of it: the controller after a kill
-#   cluster.sh kill    kills the controller like a crash
-#   cluster.sh down    ends its jobs and its daemons
+#   cluster.sh up      installs missing packages and starts an empty cluster
+#   cluster.sh start   starts the daemons that are not running, such as a killed controller
+#   cluster.sh kill    kills the controller, as a crash would
+#   cluster.sh down    ends the jobs and the daemons
 #
-# It needs root on Debian or Ubuntu, else it says what it lacks, and exits with 77. It listens on
-# 127.0.0.1 only, and touches no Slurm but its own: everything is in $DIR, and the first line of
-# /etc/slurm/slurm.conf marks what is ours.
+# The script needs root on Debian or Ubuntu. Otherwise it reports what is missing and exits with 77.
+# The daemons listen only on 127.0.0.1. No other Slurm is changed: all files are in $DIR and
+# /etc/slurm, where the first line of slurm.conf marks the configuration as ours.
 set -eu
 DIR=/var/lib/gpurun-test-slurm
 ETC=/etc/slurm
@@ -94,13 +94,14 @@ TaskPlugin=task/cgroup'
 		echo "export LD_LIBRARY_PATH=/site:$LD_LIBRARY_PATH"
 	END
 	chmod +x "$DIR/taskprolog"
-	# Devices with numbers, as Slurm wants them for CUDA_VISIBLE_DEVICES, that lead to no driver.
+	# Slurm derives CUDA_VISIBLE_DEVICES from the numbers of device files. These have no driver.
 	for ((i = 0; i < GPUS; i++)); do mknod -m 666 "$DIR/gpu/gpu$i" c 240 "$i"; done
 }
 
 munge_answers() { munge -S "$DIR/run/munge.socket" -n </dev/null; }
 controller_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
-# nodes_ready: all nodes take jobs. A crash may set one aside although nothing is wrong with it.
+# nodes_ready checks that all nodes accept jobs. It resumes a node that a crash has drained for no
+# reason.
 nodes_ready() {
 	local node state ready=0
 	while read -r node state; do
@@ -132,16 +133,16 @@ start() {
 	until_ok 20 controller_answers || fail "slurmctld does not answer: see $DIR/log/slurmctld.log"
 	for n in $NODES; do
 		mkdir -p "$DIR/spool/$n"
-		# What a node runs it says when it starts, else after six minutes: until then a controller
-		# that has crashed takes tasks for running that have ended.
+		# A node reports its tasks when slurmd starts, and otherwise only after six minutes. Until
+		# then, a controller that has crashed considers ended tasks running. So restart slurmd.
 		[ -z "$register" ] || end "slurmd-$n" TERM
 		alive "slurmd-$n" || daemon slurmd -N "$n"
 	done
 	until_ok 40 nodes_ready || fail "the nodes take no jobs: see $DIR/log"
 }
 
-# end_steps: ends what jobs are left once their daemons are gone, by the cgroups of our nodes
-# and by the environment that Slurm gave them.
+# end_steps kills leftover processes of jobs once the daemons are gone. It finds them by the cgroups of
+# our nodes and by the environment that Slurm gave them.
 end_steps() {
 	local n p
 	for n in $NODES; do

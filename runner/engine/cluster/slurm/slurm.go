@@ -20,8 +20,8 @@ type Dialect struct{}
 // Name returns the engine's name.
 func (Dialect) Name() string { return "slurm" }
 
-// Traits leaves Keeps unset, because a controller that crashes forgets the jobs of its last
-// seconds. Granted is empty, because Slurm sets CUDA's own variable.
+// Traits leaves Keeps unset, because a controller that crashes forgets the jobs that it accepted in
+// its last seconds. Granted is empty, because Slurm sets CUDA's own variable.
 func (Dialect) Traits(map[string]string) cluster.Traits {
 	return cluster.Traits{
 		Sets: []string{"SLURM*", "SBATCH_*"}, Arguments: []string{"SLURM_*", "!SLURM_CONF"},

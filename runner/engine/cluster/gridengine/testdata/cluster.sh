@@ -175,7 +175,7 @@ hooks() {
 
 master_answers() { timeout 5 qconf -sm; }
 queue_ready() { timeout 5 qstat -f -q gpu.q | awk '$1 ~ /^gpu.q@/ { ok = NF == 5 } END { exit !ok }'; }
-execd_pid() { ln -sfn "$(ls "$DIR"/execd/*/execd.pid)" "$DIR/run/sge_execd.pid"; } # its folder is named after the host
+execd_pid() { ln -sfn "$(ls "$DIR"/execd/*/execd.pid)" "$DIR/run/sge_execd.pid"; } # the folder of the pid file is named after the host
 
 start_master() {
 	ln -sfn "$DIR/qmaster/qmaster.pid" "$DIR/run/sge_qmaster.pid"

@@ -23,9 +23,9 @@ type earlierVersion struct {
 const maxReplaced = 10000
 
 // earlierVersions finds the earlier versions of jobs. If only the command has changed, the earlier
-// version is the last attempt of the same name. If the name has changed too, it is a job that has
-// left the file, provided that both run the same program with the same parameters and neither
-// matches any other job.
+// version is the last attempt of the same name. If the name has changed too, the earlier version is
+// a job that has left the file, provided that both jobs run the same program with the same
+// parameters and neither matches any other job.
 func earlierVersions(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]earlierVersion {
 	found := map[int]earlierVersion{}
 	for id := range b.Jobs {

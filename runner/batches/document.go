@@ -180,7 +180,7 @@ func answer(j, l *schema.Job) {
 	}
 }
 
-// derive adds what follows from the other fields.
+// derive sets the fields whose values follow from others.
 func derive(j *schema.Job) {
 	a := j.Attempt
 	if a == nil {

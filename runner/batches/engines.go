@@ -75,8 +75,8 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 	return nil
 }
 
-// NoCopy refuses to adopt or stop running attempts that belong to another state folder, if this
-// folder is a copy of it.
+// NoCopy refuses to adopt or stop running attempts if the state folder is a copy and the attempts
+// belong to the original.
 func NoCopy(s *disk.State) error {
 	look := Looker()
 	for _, at := range s.History().Attempts() {
@@ -91,9 +91,9 @@ func NoCopy(s *disk.State) error {
 	return nil
 }
 
-// Remains returns a batch with one job for each attempt that a dead run left open, and the kind of
-// engine that runs the given one of them. It fails if another of them may still be running on a
-// different engine. It does not use the job file, which may have changed or been removed.
+// Remains returns a batch with one job for each attempt that a dead run left open, and the engine
+// kind of the given attempt. It fails if another open attempt may still be running on a different
+// engine. It does not use the job file, which may have changed or been removed.
 func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engine.Kind, error) {
 	kind, known := Engines[engineName(one)]
 	if !known {

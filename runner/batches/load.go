@@ -84,9 +84,9 @@ func (r *Reader) Lock(paths []string, abandon string) (*disk.State, error) {
 	return s, nil
 }
 
-// endedElsewhere returns a function that reports whether an attempt that may have run elsewhere is
-// over. recorded means that its end was recorded; cut, that it was not, but the cluster job around
-// its run has ended and no process of the attempt is left.
+// endedElsewhere returns a function that reports whether an attempt that may have run elsewhere has
+// ended. recorded means that its end was recorded. cut means that its end was not recorded, but the
+// cluster job around its run has ended and no process of the attempt is left.
 func endedElsewhere() func(run state.Fact, dir, uniID string) (recorded, cut bool) {
 	gone, look := map[string]bool{"": false}, Looker()
 	return func(run state.Fact, dir, uniID string) (recorded, cut bool) {

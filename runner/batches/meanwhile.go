@@ -14,7 +14,7 @@ import (
 // openAttempts describes the attempts that a ledger leaves open.
 type openAttempts struct {
 	found map[string]engine.Found // by uni_id: attempts that are still alive
-	ended map[string]ending       // by uni_id: attempts that have ended since; the history has their ends
+	ended map[string]ending       // by uni_id: attempts that have ended; settle has added their ends to the history
 	Away  map[string]string       // by uni_id: the other host on which the attempt may still be running
 }
 

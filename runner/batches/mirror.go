@@ -55,12 +55,12 @@ type live struct {
 const (
 	askShare = 50
 	askLeast = time.Second
-	// reloadEvery is how often to reload a batch whose attempts have outlived their run, since the
-	// ledgers do not record their changes.
+	// reloadEvery is how often to reload a batch whose attempts have outlived their run, since no
+	// ledger records what happens to them.
 	reloadEvery = 5 * time.Second
 )
 
-// ID identifies the batch by its first file, like its documents.
+// ID identifies the batch by its first file, as the batch's documents do.
 func (m *Mirror) ID() string { return batchID(m.File) }
 
 // Look returns the current view of the batch.

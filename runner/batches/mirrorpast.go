@@ -80,7 +80,7 @@ func (m *Mirror) runLog() *runLog {
 			return false
 		}
 		a := m.view.Jobs[i].Attempt
-		return a != nil && a.UniID != nil && *a.UniID == x.UniID // the view may be older
+		return a != nil && a.UniID != nil && *a.UniID == x.UniID // the view may be older than x
 	}
 	return p
 }

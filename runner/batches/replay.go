@@ -80,7 +80,7 @@ func replay(jobs []past, keep float64) []string {
 			curves[r.job] = whole[r.job]
 		}
 		if last := compared[r.job]; r.point.Step > last && r.point.Step < last*(1+prune.StepShare) && r.point.Finite() {
-			continue // as in a run
+			continue // a run does not compare again after so few steps
 		}
 		compared[r.job] = r.point.Step
 		group := groups[jobs[r.job].group]

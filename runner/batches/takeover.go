@@ -19,7 +19,7 @@ import (
 	"gpurun/state/host"
 )
 
-// maxTaken is the most bytes of facts in one request to a run.
+// maxTaken is the maximum number of bytes of facts in one request to a run.
 const maxTaken = 256 << 10
 
 // successesOf returns the batch of ref, whose jobs may take over successes, and the successes of

@@ -63,8 +63,8 @@ func (p *runLog) Usage(g *state.GPUReadings, now time.Time) *schema.BatchUsage {
 	return u
 }
 
-// slotsFor returns how many jobs could share a GPU, and advice that says so, based on readings of
-// GPUs that one job used alone.
+// slotsFor returns how many jobs could share a GPU, and advice to set slots to that number. It uses
+// the readings of GPUs that one job used alone.
 func slotsFor(g *state.GPUReadings) (n int, text string) {
 	var util, read float64
 	var peak, total gpu.Bytes
@@ -88,8 +88,8 @@ func slotsFor(g *state.GPUReadings) (n int, text string) {
 }
 
 // adviseMemory adds the gpu_memory that jobs of an entry should request, if they request far more
-// than they use. If there are several such entries, it picks the one with the most jobs, or the
-// first of those.
+// than they use. If there are several such entries, it picks the one with the most jobs or, on a
+// tie, the first.
 func (p *runLog) adviseMemory(u *schema.BatchUsage) {
 	type entry struct {
 		file, line int

@@ -20,8 +20,8 @@ type Judgment struct {
 	Ref      *Ref            // the batch and its live run
 }
 
-// Judge judges all jobs by the history, the file system, and what has happened since: in a live
-// run, or to the jobs of a dead one.
+// Judge judges all jobs by the history, the file system, and attempts that have ended since their
+// run was killed. It also reports which jobs are still running.
 func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judgment {
 	j := Judgment{Ref: &Ref{Reader: r, File: Shown(b.Files[0].Path), Real: b.Files[0].Real, More: b.RealPaths()[1:], Dir: disk.Folder(b.Files[0].Real, r.StateDir), Batch: b, History: h, run: h.LastRun(0), over: h.LastOver(0)}}
 	for _, f := range b.Files {

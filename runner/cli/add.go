@@ -106,9 +106,9 @@ func (a *app) pasted(ref *batches.Ref, job jobspec.Addition) string {
 	return jobspec.ListItem(job)
 }
 
-// append adds a job at the end of the job file, and returns its line and name. The caller holds the
-// edit lock. If another program changes the file in the meantime, append fails rather than
-// overwriting that change.
+// append adds a job at the end of the job file, and returns the job's line and name. The caller
+// holds the edit lock. If another program changes the file in the meantime, append fails rather
+// than overwriting that change.
 func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, name string, err error) {
 	info, err := os.Stat(ref.Real)
 	if err == nil {
@@ -160,8 +160,8 @@ func editable(path string) error {
 	return nil
 }
 
-// sameJobs returns an error unless the new text of a job file, in the file at path, has the old
-// jobs and one more that runs the command run. It returns the name of the new job.
+// sameJobs returns an error unless the file at path, a new version of the job file, contains the
+// old jobs and exactly one new job, which runs the command run. It returns the name of the new job.
 func (a *app) sameJobs(ref *batches.Ref, path, run string) (name string, err error) {
 	load := func(path string) (*jobspec.Batch, error) {
 		o := a.Options(nil)

@@ -106,7 +106,7 @@ func (c *captureCmd) Run(a *app) error {
 		return &batches.Failure{Code: batches.ExitInternal, Text: "proof failed, " + c.Output + " was removed: " + err.Error(), Err: err}
 	}
 	fmt.Fprintf(a.out, "proof: %s starts the %s with identical arguments, folder and environment\n", c.Output, n)
-	if _, err := jobspec.Load([]string{c.Output}, jobspec.Options{Lint: true}); err != nil { // such as docker run -d
+	if _, err := jobspec.Load([]string{c.Output}, jobspec.Options{Lint: true}); err != nil { // for example, because of docker run -d
 		if list := jobspec.Problems(err); len(list) > 0 {
 			a.Warn("gpurun check refuses this file: " + list[0].Place() + list[0].Message())
 			a.Hint(list[0].Hint)

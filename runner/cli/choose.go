@@ -85,7 +85,7 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 	for ; len(open) > 0; open = open[1:] {
 		j := &b.Jobs[open[0]]
 		if j.Spec.When == jobspec.Always || j.Spec.When == jobspec.OnFailure {
-			continue // such a job does not add its needs
+			continue // the needs of a job with when are not selected
 		}
 		for _, n := range j.Needs {
 			if !in[n] && !skip[n] {

@@ -232,7 +232,8 @@ const (
 	leastFiles = 1000
 )
 
-// state writes to the state folder of this folder's job files, and compares clocks.
+// state writes to the state folder of this folder's job files, and compares the file system's clock
+// with this host's.
 func (d *diagnosis) state() string {
 	p, err := disk.CheckPlace(".", d.StateDir)
 	if err != nil {

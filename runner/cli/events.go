@@ -33,7 +33,7 @@ func (c *eventsCmd) Run(a *app) error {
 		return err
 	}
 	ref := refs[0]
-	ref.More = nil // each file has its own numbers
+	ref.More = nil // each ledger numbers its own facts
 	batch, _ := a.Reload(nil, ref.Real)
 	s := &stream{out: a.out, ledger: disk.FromStart(ref.Dir), file: ref.Real, after: c.After, secrets: batches.SecretsOf(batch)}
 	if !c.Follow {

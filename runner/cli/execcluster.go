@@ -115,10 +115,10 @@ func (c *execCmd) unmapped(name, immediate string) error {
 	return nil
 }
 
-// untilAllowed waits until the user's jobs, including this one, request no more than most GPUs in
-// total. by is the name of that limit in messages. The caller submits the job and then calls
-// submitted, which waits until the cluster lists the job. Until then, no other run or command of
-// this user submits jobs under such a limit.
+// untilAllowed waits until the user's jobs, including this one, request no more GPUs in total than
+// a limit allows. most is that limit, and by is its name in messages. The caller submits the job
+// and then calls submitted, which waits until the cluster lists the job. Until then, no other run
+// or command of this user submits jobs under such a limit.
 func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, dialect cluster.Dialect, most int, by string) (submitted func(), err error) {
 	if most < 0 || c.GPUs.min == 0 {
 		return func() {}, nil

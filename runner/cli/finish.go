@@ -86,8 +86,8 @@ func keepSummary(r *session.Run, s terminal.Summary, code int, failed *batches.F
 // keptFlags are the flags for a list of commands. The state stores them along with the list.
 var keptFlags = []string{"--lines", "--name", "-g", "--gpus", "-m", "--gpu-memory", "--timeout", "--retry", "--setup"}
 
-// restCommand returns the command that runs the remaining jobs, with flag added unless it is "". A
-// list from standard input appears in it by name.
+// restCommand returns the command that runs the remaining jobs, with flag added unless it is "". If
+// the jobs came from standard input, the command refers to their list by name.
 func (s *shownRun) restCommand(r *session.Run, flag string) string {
 	args, lacks := []string{"gpurun"}, r.Lacking() != ""
 	name, _, _ := strings.Cut(flag, "=")

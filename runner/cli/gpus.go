@@ -67,8 +67,8 @@ func (n *needFlags) inherit(s *jobspec.Settings) {
 	n.GPUIDs, n.Others = cmp.Or(n.GPUIDs, strings.Join(s.GPUIDs, ",")), cmp.Or(n.Others, string(s.Others))
 }
 
-// rules returns the GPU rules given by the flags. The GPUs are read every poll, or once if poll is
-// 0. For atOnce, see gpu.Rules.
+// rules returns the GPU rules given by the flags. poll is the time between readings of the GPUs; 0
+// means a single reading. For atOnce, see gpu.Rules.
 func (n *needFlags) rules(poll time.Duration, atOnce bool) gpu.Rules {
 	r := gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), Poll: poll, AtOnce: atOnce}
 	if n.GPUIDs != "" {
@@ -171,7 +171,7 @@ func (v *hostView) evaluate(snap gpu.Observation, jobs []*schema.Job) (t schema.
 			}
 		}
 		if since, ok := v.pool.IdleSince(s.UUID); ok {
-			for i, pr := range s.Processes { // a process has been idle at most since its start
+			for i, pr := range s.Processes { // a process cannot have been idle before it started
 				from := since
 				if !s.UUID.Simulated() {
 					from = max(from, pr.Start)
@@ -247,8 +247,8 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, v *hostView, look func() (s
 	})
 }
 
-// withGPUs opens the GPUs for a command that starts no jobs. look calls answered after it has
-// read them.
+// withGPUs opens the GPUs for a command that starts no jobs. look must call answered once it has
+// read the GPUs.
 func (a *app) withGPUs(f *gpuFlags, look func(ctx context.Context, a *app, p probe.Prober, answered func()) error) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()

@@ -225,8 +225,9 @@ func shownCommands() (names []string) {
 }
 
 // newParser returns the parser for a command line. It reads only the flags of the default command
-// and of commands whose names are among words, because reading all would double the start time.
-// Without words, and for internal commands such as __complete, it reads all.
+// and of commands whose names are among words, because reading all flags would double the startup
+// time. Without words, and for internal commands such as __complete, it reads the flags of all
+// commands.
 func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 	options := []kong.Option{
 		kong.Name("gpurun"),

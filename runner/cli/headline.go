@@ -11,9 +11,9 @@ import (
 	"gpurun/state"
 )
 
-// headline is the first line of a run: file, dialect, work dir, and the numbers of jobs and usable
-// GPUs. Reading a huge file or starting a driver takes seconds, so the line is written in parts:
-// the files immediately, the GPUs once they have answered.
+// headline is the first line of a run's output: file, dialect, work dir, and the numbers of jobs
+// and usable GPUs. Reading a huge file or starting a driver takes seconds, so the line is written
+// in parts: the files immediately, the GPUs once they have answered.
 type headline struct {
 	out   io.Writer
 	paths string

@@ -36,7 +36,7 @@ func (a *app) tour() {
 	fmt.Fprintln(a.Err, "All commands: gpurun --help. Help on a command or job file key: gpurun help TOPIC.")
 }
 
-// helpText returns what the help of a command says besides its arguments and flags.
+// helpText returns the part of a command's help that does not list arguments and flags.
 func helpText(about string, examples ...string) string {
 	title := "Examples:"
 	if len(examples) == 1 {

@@ -41,7 +41,7 @@ func (logCmd) Help() string {
 // A jobLog is a job's newest log.
 type jobLog struct {
 	job     string
-	was     string // the name under which it ran, since it may have been renamed
+	was     string // the name under which the job ran; it may have been renamed since
 	uniID   string
 	path    string
 	from    int64 // offset of the attempt's part
@@ -159,13 +159,13 @@ func newestLogs(ref *batches.Ref, first bool) []jobLog {
 	if shared || len(marked) > 0 {
 		past := ref.RunLog()
 		for _, x := range past.Attempts {
-			if marked[x.Key] { // the record is that of gpurun done, which has no log
+			if marked[x.Key] { // the job's record was made by gpurun done and has no log
 				add(&x.Record, false)
 				logs[len(logs)-1].failed = false
 			}
 		}
 		find := past.LogPaths()
-		for i := range logs { // a later job of the same name may have moved it
+		for i := range logs { // a later job of the same name may have moved the log
 			if path, err, known := find(logs[i].uniID); known {
 				logs[i].path, logs[i].lost = path, err
 			}

@@ -51,8 +51,8 @@ func (c *lsCmd) Run(a *app) error {
 	return nil
 }
 
-// printBatches prints the rows of ls. It wraps state lines in their column if that is wide enough,
-// or else below the batch.
+// printBatches prints the rows of ls. It wraps state lines in their own column if there is room for
+// one, or else below the batch.
 func (a *app) printBatches(rows [][]string) {
 	file, run := 0, 0
 	for _, row := range rows {

@@ -53,7 +53,7 @@ func Main(args []string) int {
 		case capture.ChildArg:
 			return capture.Host(args[1:])
 		case notify.ChildArg:
-			host.CloseInherited() // leftover processes of the user's command would keep them open
+			host.CloseInherited() // leftover processes of the user's command would keep the descriptors open
 			return notify.ChildMain(os.Stdin, os.Stdout)
 		}
 	}
@@ -141,7 +141,7 @@ func (a *app) main(args []string) int {
 		return a.report(err)
 	}
 	a.settings, a.lines, a.json = given(ctx, "settings"), given(ctx, "lines"), a.json || wantsJSON(ctx)
-	maps.DeleteFunc(a.lines, func(_, value string) bool { return value == "" }) // as after an unset shell variable
+	maps.DeleteFunc(a.lines, func(_, value string) bool { return value == "" }) // values of unset shell variables
 	if cmd := ctx.Selected(); cmd.Name != "run" && slices.ContainsFunc(cmd.Flags, func(f *kong.Flag) bool { return f.Name == "lines" }) {
 		a.command = "gpurun " + cmd.Name
 	}

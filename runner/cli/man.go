@@ -148,7 +148,8 @@ func (m *page) help(text string) {
 	}
 }
 
-// command writes a command. It adds the flags that several commands share to groups instead.
+// command writes a command. Flags that several commands share are not written; they are added to
+// groups.
 func (m *page) command(cmd *kong.Node, groups map[string][]*kong.Flag) {
 	m.line(".SS %s", roffQuote(cmd.Summary()))
 	m.text(cmd.Help)

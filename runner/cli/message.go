@@ -51,8 +51,8 @@ func (a *app) report(err error) int {
 	return f.Code
 }
 
-// failureOf returns the failure in err. An error without one comes from the arguments or the machine
-// before anything ran, so its exit status is ExitUsage.
+// failureOf returns the failure in err. An error without one was found in the arguments or on the
+// machine before anything ran, so its exit status is ExitUsage.
 func failureOf(err error) *batches.Failure {
 	f := &batches.Failure{Code: batches.ExitUsage, Text: err.Error()}
 	errors.As(err, &f)
@@ -148,8 +148,8 @@ func problemLines(p jobspec.Problem) []string {
 
 var digits = regexp.MustCompile("[0-9]+")
 
-// mergeWarnings merges warnings that differ only in their places and numbers. It keeps the first of
-// them, and adds a count of the others.
+// mergeWarnings merges warnings that differ only in their places and numbers: it keeps the first
+// one and adds the number of the others.
 func mergeWarnings(warnings []jobspec.Problem) (list []jobspec.Problem) {
 	alike := map[string]int{}
 	kind := func(p jobspec.Problem) string { return p.Lint + digits.ReplaceAllString(p.Text, "#") }
@@ -180,7 +180,7 @@ func problemDocs(list []jobspec.Problem) []schema.Problem {
 	return docs
 }
 
-// problemsDoc returns why a command failed as a JSON document.
+// problemsDoc returns a JSON document that describes why a command failed.
 func problemsDoc(err error) schema.Problems {
 	d := schema.Problems{Head: schema.At(time.Now()), Problems: problemDocs(jobspec.Problems(err)), Warnings: []schema.Problem{}, Files: []schema.File{}}
 	if len(d.Problems) > 0 {

@@ -68,9 +68,9 @@ func encode(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// escapeUnseen escapes control and format characters in JSON, where they occur only in strings. The
-// encoder has already escaped those below the space in strings, so the only ones left are line
-// breaks between fields.
+// escapeUnseen escapes control and format characters in JSON, where they occur only in strings. It
+// skips characters below the space: the encoder has already escaped those in strings, and the only
+// others are the line breaks between fields.
 func escapeUnseen(doc []byte) []byte {
 	unseen := func(r rune) bool {
 		return r > '~' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))

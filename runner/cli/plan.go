@@ -76,7 +76,7 @@ func (c *planCmd) Run(a *app) error {
 	attempts := history.Attempts()
 	p := &planning{planCmd: c, app: a, batch: batch, warnings: warnings, Judgment: a.Judge(batch, history, opts)}
 	if c.Sim != "" {
-		sim, err := session.OpenSim(c.Sim) // a mistake in it is an error even if no job needs a GPU
+		sim, err := session.OpenSim(c.Sim) // an invalid --sim is an error even if no job needs a GPU
 		if err != nil {
 			return err
 		}
@@ -277,8 +277,8 @@ func offerDone(w io.Writer, b *jobspec.Batch) {
 	}
 }
 
-// leftSomething reports whether all outputs of a job exist. If it has none, it reports whether the
-// log that the job file names exists.
+// leftSomething reports whether all outputs of a job exist. If the job has none, it reports whether
+// the log that the job file names exists.
 func leftSomething(b *jobspec.Batch, j *jobspec.Job, look *files.Search) bool {
 	r, err := b.Paths(j, jobspec.Runtime{Attempt: 1})
 	if err != nil {

@@ -25,8 +25,8 @@ type submission struct {
 	begins  string // when the cluster expects one of them to begin, or ""
 }
 
-// try asks the cluster about the request, and describes its answer. silent reports that the cluster
-// gives none.
+// try asks the cluster about the request, and describes its answer. silent is true if the cluster
+// gives no answer.
 func (s *submission) try(name string, dialect cluster.Dialect) (answer string, silent bool) {
 	begins, kind, err := s.Try(dialect)
 	if err != nil && kind == cluster.Unclear {

@@ -96,7 +96,7 @@ func (c *resultsCmd) watch(a *app, groups [][]string) error {
 		if first := last.IsZero(); first || changed.After(last) {
 			last = changed
 			text, err := c.tables(a, groups, alive)
-			if err != nil && (first || !alive) { // otherwise, a job file is being edited
+			if err != nil && (first || !alive) { // otherwise, the user is probably editing a job file
 				return err
 			}
 			if err == nil && text != "" {

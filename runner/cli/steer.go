@@ -80,7 +80,7 @@ func (c *setCmd) Run(a *app) error {
 }
 
 // steer sends a request that changes what a run does. If there is no run, it returns a failure.
-// done is the participle for its message, as in "nothing was paused".
+// done is the participle in that failure's message, as in "nothing was paused".
 func (a *app) steer(f *batchFlag, req control.Request, said, done string) error {
 	return a.request(f, req, said, func(ref *batches.Ref) error {
 		return &batches.Failure{Code: batches.ExitState, Text: ref.Name() + " is not running: nothing was " + done, Hint: ref.Command() + " runs unfinished jobs; with --no-prune, also pruned ones"}

@@ -164,7 +164,7 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	stops := make(chan sched.StopRequested, 1)
 	stops <- sched.StopRequested{Jobs: chosen, Drain: c.Drain, Why: "gpurun stop"}
 	res := runner.Run(ctx, runner.Config{
-		Batch: b, Core: sched.New(b, s.History(), sched.Options{Selected: make([]bool, len(b.Jobs)), Elsewhere: kind.Abilities().Places}), // without Queues, the others stay in a cluster's queue as they are
+		Batch: b, Core: sched.New(b, s.History(), sched.Options{Selected: make([]bool, len(b.Jobs)), Elsewhere: kind.Abilities().Places}), // Queues is not set, so that the other jobs stay in a cluster's queue
 		Ledger: s, Engine: engine, Does: kind.Abilities(), Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: runner.Now, Go: a.Go,
 	})
 	if res.StateErr != nil {

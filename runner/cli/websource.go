@@ -268,8 +268,8 @@ func (s *webSource) below(file string) (string, error) {
 	return real, nil
 }
 
-// Start starts job files in the background. First it runs plan, restricted to the roots, to find
-// errors.
+// Start starts a run of job files in the background. It first runs plan, restricted to the roots,
+// to find errors.
 func (s *webSource) Start(r web.Start) ([]string, error) {
 	var args []string
 	if s.StateDir != "" {

@@ -68,7 +68,7 @@ func bind(path string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // the path goes through a descriptor that is closed by then
+	l.SetUnlinkOnClose(false) // the path that l knows goes through a descriptor that ShortPath closes
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close(), os.Remove(path))
 	}

@@ -79,8 +79,8 @@ func Observe(ctx context.Context, p probe.Prober, h HostRules, n Neighbors, warn
 	var warnings []string
 	snap.Claims, warnings = n.Others(ctx, snap.Readings)
 	if sim, is := p.(*probe.Sim); is && snap.Err == "" {
-		// A run does not need this. It sees its own jobs on simulated GPUs, and avoids other jobs
-		// by their claims.
+		// Commands that only read claims also see other runs' jobs on simulated GPUs. A run sees
+		// only its own jobs there, and avoids other jobs by their claims.
 		if _, looks := n.(ReadOnlyClaims); looks {
 			sim.Claimed(snap.Claims)
 			snap.Readings = sim.Read(ctx, probe.Query{Processes: true}).Readings

@@ -20,7 +20,7 @@ import (
 // run in the original folders. said describes each copy.
 func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string, err error) {
 	if !b.Settings.Snapshot {
-		r.code = nil // the run itself removes earlier copies once no process uses them
+		r.code = nil // the runner removes earlier copies once no process uses them
 		return nil, nil, nil
 	}
 	commits := commitsOf(b)
@@ -67,8 +67,8 @@ func copyFailure(file string, err error) error {
 	return f
 }
 
-// outputsOf returns the output paths of a file's jobs (true) and the folders of these paths
-// (false).
+// outputsOf maps the output paths of a file's jobs to true, and the folders of these paths to
+// false.
 func outputsOf(b *jobspec.Batch, file int) map[string]bool {
 	all := map[string]bool{}
 	add := func(path string, declared bool) {

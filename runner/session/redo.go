@@ -43,9 +43,9 @@ func (r *Run) confirm() error {
 	return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started", Hint: "pass -y to confirm"}
 }
 
-// noStrayKeeper refuses to start while stray jobs are running. Stray jobs are those whose state
-// folder was removed or is another one of the same job file. If this run's state folder is a copy,
-// the running jobs of the original are stray, too.
+// noStrayKeeper refuses to start while stray jobs are running. Stray jobs are those of an earlier
+// run of the same job file, if that run's state folder was removed or differs from this run's. If
+// this run's state folder is a copy, the running jobs of the original are stray, too.
 func (r *Run) noStrayKeeper() error {
 	for i, f := range r.Batch.Files {
 		dir := r.State.Dir(i)

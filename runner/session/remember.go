@@ -8,7 +8,8 @@ import (
 	"gpurun/state/disk"
 )
 
-// remember adds the run's files to the list of gpurun ls. It neither delays nor fails the run.
+// remember adds the run's files to the list that gpurun ls shows. It neither delays nor fails the
+// run.
 func (r *Run) remember() {
 	var list []disk.Used
 	for i, f := range r.Batch.Files {
@@ -25,7 +26,7 @@ func (r *Run) remember() {
 	r.OnClose(func() { <-done })
 }
 
-// Absolute makes a path absolute, except "".
+// Absolute returns path as an absolute path, or "" if path is "".
 func Absolute(path string) string {
 	if path == "" {
 		return ""

@@ -23,7 +23,7 @@ import (
 //	Ctrl-C on a terminal   drain, then stop, then kill
 //	SIGTERM, SIGUSR2       stop, then kill (also SIGINT without a terminal). Grid Engine
 //	                       sends SIGUSR2 before it kills a job (qsub -notify)
-//	third of these         gpurun exits within a second, even if it is blocked
+//	third such signal      gpurun exits within a second, even if it is blocked
 //	SIGHUP, SIGPIPE        nothing: the run continues without its terminal
 //	SIGUSR1                gpurun reads the job files again
 //	SIGQUIT                gpurun dumps all goroutines to run.log and exits with 70

@@ -91,7 +91,7 @@ func (f Frame) Job(j *schema.Job) Row {
 	case a.Stopping != nil:
 		end, log, color = "stopping", cmp.Or(saving[*a.Stopping], *a.Stopping), Yellow
 	case a.Stalled != nil:
-		idle, _, _ := strings.Cut(*a.Stalled, ";") // the jobs that wait for it follow
+		idle, _, _ := strings.Cut(*a.Stalled, ";") // the rest names the jobs that wait for it
 		end, log, color = "stalled "+idle[strings.LastIndex(idle, " for ")+5:], *a.Stalled, Yellow
 	case a.Started == nil:
 		end = "starting"

@@ -80,8 +80,8 @@ func (s *Screen) update(lines, rows []string, size Size) error {
 	return err
 }
 
-// erase returns the escape sequence that erases the rows. It allows for rows that have wrapped since
-// then, because the terminal became narrower.
+// erase returns the escape sequence that erases the rows. It allows for rows that have wrapped
+// since they were drawn, because the terminal became narrower.
 func (s *Screen) erase(size Size) string {
 	if len(s.widths) == 0 {
 		return ""

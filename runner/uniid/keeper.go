@@ -198,8 +198,8 @@ func create(path string, text []byte) (fs.FileInfo, error) {
 }
 
 // replace replaces the file that had the content old, and watches the replaced file. It exchanges
-// the two files, so that a file that a script has just put there is not lost. On a file system that
-// cannot exchange files, it only checks for a change first.
+// the old and the new file, so that a file that a script has just put there is not lost. If the
+// file system cannot exchange files, it only checks for a change before it replaces the file.
 func (k *maintainer) replace(path string, text, old []byte, read fs.FileInfo) (now fs.FileInfo, err error) {
 	t, now, err := temporary(path, text, read.Mode().Perm())
 	if err != nil {

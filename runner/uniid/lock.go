@@ -55,7 +55,7 @@ func (k *maintainer) watch(path string, base []byte, read fs.FileInfo) {
 		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	}
 	if err != nil {
-		return // its content was read before
+		return // later changes to the file are lost, but its content is already merged
 	}
 	if len(k.left) == maxOrphans {
 		k.left[0].file.Close()

@@ -125,8 +125,8 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// allowed returns nil if a client with the first right may call an operation that requires the
-// second on this server, or else a Failure.
+// allowed returns nil if a client with one right (has) may call an operation that requires another
+// (needs) on this server, or else a Failure.
 func (s *Server) allowed(has, needs Right) error {
 	switch {
 	case has >= needs:

@@ -47,8 +47,8 @@ type (
 	Add struct {
 		Command []string `json:"command"`
 	}
-	// Start starts job files. Options are command-line options from StartOptions. Without Yes, it
-	// refuses to rerun expensive successes.
+	// Start starts a run of job files. Options are command-line options from StartOptions. Without
+	// Yes, a run that would rerun expensive successes is refused.
 	Start struct {
 		Files   []string            `json:"files"`
 		Options map[string][]string `json:"options"`

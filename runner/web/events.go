@@ -79,7 +79,7 @@ func (s *stream) wait(news ...<-chan struct{}) bool {
 	}
 }
 
-// maxRows is the most rows in one event.
+// maxRows is the maximum number of rows in one event.
 const maxRows = 1000
 
 // batchEvents sends a batch and its changes.

@@ -21,8 +21,8 @@ type feed struct {
 	batch Batch
 }
 
-// An edition is an encoded snapshot of a batch. It is immutable, except for the events that its
-// method since caches.
+// An edition is an encoded snapshot of a batch. It is immutable, except that its since method
+// caches events.
 type edition struct {
 	view    *schema.View
 	epoch   string // changes when the list of jobs changes

@@ -70,7 +70,7 @@ func (c *call) log(w http.ResponseWriter) error {
 // matches are only counted.
 const maxMatches = 1000
 
-// search finds the lines of an attempt's log that contain a text, ignoring case.
+// search finds the lines of an attempt's log that contain a string, ignoring case.
 func (c *call) search() (any, error) {
 	part, file, _, err := c.part()
 	if err != nil {

@@ -27,7 +27,7 @@ type Source interface {
 	Usage(ctx context.Context, days int) (*schema.Usage, error)
 	// Batches returns the user's batches. Every call returns the same value for a batch.
 	Batches() []Batch
-	// Start starts job files. It is only called if Config.Allow permits Run.
+	// Start starts a run of job files. It is only called if Config.Allow permits Run.
 	Start(Start) (said []string, err error)
 }
 
@@ -53,7 +53,7 @@ type Batch interface {
 	Results(results.Options) (*results.Table, error)
 	// Log returns where the log of an attempt is.
 	Log(uniID string) (schema.LogPart, error)
-	// Curves reads the metrics that an attempt reported by step.
+	// Curves reads the metrics that an attempt reported, by step.
 	Curves(uniID string) ([]schema.Curve, error)
 	// Do performs a request such as Stop or Retry, and returns messages about its effect. Unless
 	// file is "", it limits the request to jobs of that job file. Do is only called if Config.Allow

@@ -1,19 +1,19 @@
-// Builds the bundles that gpurun embeds, or, with --check, says whether those that are
-// there are what the sources give. The same sources and lock file give the same bytes.
+// Builds the bundles that gpurun embeds. With --check, it only reports whether the existing
+// bundles match the sources. The same sources and lock file always give the same bytes.
 import { build } from 'esbuild';
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// Each bundle is src/NAME/main.tsx and what it imports, as NAME.js and NAME.css.
+// Each bundle is src/NAME/main.tsx with its imports, as NAME.js and NAME.css.
 const bundles = [
   { name: 'page', to: '../web/bundle' },
   { name: 'report', to: '../report/bundle' },
 ];
 
-// What bundles.sum says of sources and outputs, so that a test without node sees whether
-// somebody has forgotten to build.
+// The file with the digests of sources and outputs. A test compares them to detect outdated
+// bundles without Node.js.
 const sums = 'bundles.sum';
 const check = process.argv.includes('--check');
 process.chdir(path.dirname(fileURLToPath(import.meta.url)));
@@ -31,7 +31,7 @@ for (const { name, to } of bundles) {
 }
 
 const all = await readdir('src', { recursive: true, withFileTypes: true });
-const sources = all.filter((e) => e.isFile() && e.name !== 'types.ts') // made from Go, and only for people and checks
+const sources = all.filter((e) => e.isFile() && e.name !== 'types.ts') // generated from Go; contains only types, which no bundle includes
   .map((e) => path.join(e.parentPath ?? e.path, e.name));
 const lines = new Map();
 const line = (file, contents) => lines.set(file, `${createHash('sha256').update(contents).digest('hex')}  ${file}\n`);

@@ -1,5 +1,5 @@
-// Renews the pictures of README.md and docs in docs/images: `make pictures`. A batch runs on simulated GPUs; tmux shows
-// what a terminal would, and Chromium the page and the report.
+// Regenerates the pictures of README.md and docs in docs/images: `make pictures`. A batch runs on simulated GPUs. tmux
+// renders the terminal, and Chromium renders the page and the report.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir, userInfo } from 'node:os';
@@ -45,7 +45,7 @@ echo "acc = 0.9$((h % 70 / 10))$((h % 10))"
 const home = new Home({ GPURUN_SIM: 'machine.yaml', GPURUN_SIM_HERE: '1', TERM: 'xterm-256color', LANG: 'C.UTF-8', USER: 'alice' });
 delete home.env.NO_COLOR;
 delete home.env.GPURUN_HOST_RULES;
-// What the failing setting prints.
+// The output of the failing setting.
 const nan = `epoch 1/8  loss 2.3042
 epoch 2/8  loss 1.7315
 epoch 3/8  loss nan
@@ -64,7 +64,7 @@ writeFileSync(`${home.home}/bin/python`, python);
 chmodSync(`${home.home}/bin/python`, 0o755);
 for (const [name, text] of Object.entries({ 'machine.yaml': machine, 'jobs.yaml': jobs, nan, 'train.py': '', 'table.py': '' })) home.write(name, text);
 
-// What a stranger should not see in a picture, and what they would have instead.
+// plain replaces names that a picture should not reveal: the home folder, the host and the user.
 const plain = (s) => s.replaceAll(`${home.home}/`, '/home/alice/').replaceAll(hostname(), 'gpu01').replaceAll(new RegExp(`\\b${userInfo().username}\\b`, 'g'), 'alice');
 
 const [columns, rows] = [104, 24];
@@ -75,7 +75,7 @@ const screen = () => plain(tmux('capture-pane', '-t', 'lab', '-e', '-p'));
 const palette = ['#484f58', '#ff7b72', '#3fb950', '#d29922', '#58a6ff', '#bc8cff', '#39c5cf', '#c9d1d9', '#6e7681', '#ffa198', '#56d364', '#e3b341', '#79c0ff', '#d2a8ff', '#56d4dd', '#ffffff'];
 const [ink, paper, cell, line] = ['#c9d1d9', '#0d1117', 8.4, 18];
 
-// color returns the color that a code of SGR names: 16, 256 or any.
+// color returns the color that the rest of an SGR sequence selects: from a palette of 256, or by its RGB values.
 function color(codes) {
   const kind = codes.shift();
   if (kind === 2) return `rgb(${codes.splice(0, 3)})`;
@@ -106,7 +106,7 @@ function svg(text) {
         else if (c >= 90 && c < 98) style.fg = palette[c - 82];
       }
       const attrs = `${style.fg ? ` fill="${style.fg}"` : ''}${style.bold ? ' font-weight="bold"' : ''}${style.dim ? ' opacity=".6"' : ''}`;
-      for (const { 0: shown, index } of words.matchAll(/\S+(?: \S+)*/g)) { // several spaces would be one
+      for (const { 0: shown, index } of words.matchAll(/\S+(?: \S+)*/g)) { // SVG collapses repeated spaces
         out.push(`<text x="${(12 + (x + index) * cell).toFixed(1)}" y="${28 + y * line}" textLength="${(shown.length * cell).toFixed(1)}"${attrs}>${shown.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</text>`);
       }
       x += words.length;
@@ -119,13 +119,13 @@ const keep = (name, text) => writeFileSync(path.join(images, name), svg(text));
 
 const browser = await launch();
 const wide = { width: 1280, height: 800 };
-// show opens an address.
+// show opens a URL and waits until the page is ready.
 async function show(url, look, ready) {
   const { page } = await open(browser, url, look, () => true);
   await page.waitForFunction(ready, { timeout: 30_000 });
   return page;
 }
-// webp takes a picture of a page without what a stranger should not see.
+// webp takes a picture of a page, with the same names replaced as in plain.
 async function webp(page, name, clip) {
   await page.evaluate((from) => {
     const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -135,7 +135,7 @@ async function webp(page, name, clip) {
 }
 
 try {
-  // The animation: a run, killed in the middle, and resumed.
+  // The animation: a run that is killed halfway, and then resumed.
   const film = mkdtempSync(path.join(tmpdir(), 'gpurun-film-'));
   const frames = [];
   const shoot = async (seconds, each = 0.25) => {
@@ -148,7 +148,7 @@ try {
   type('gpurun jobs.yaml');
   await shoot(11);
   await until(() => /✗\S* 2 /.test(screen()), 'the failures in the live view');
-  keep('terminal.svg', screen()); // the picture of the README
+  keep('terminal.svg', screen()); // the picture in the README
   await home.serve('--sim', 'machine.yaml', '--control', 'jobs.yaml');
   const id = (await home.api('/batches')).batches[0].id;
   const at = (hash) => `${home.origin}#token=${home.token()}` + (hash ? `&to=${hash}` : '');
@@ -189,7 +189,7 @@ try {
   execFileSync('img2webp', ['-loop', '0', ...files.flatMap(([f, s]) => ['-lossy', '-q', '50', '-d', String(Math.round(s * 1000)), f]), '-o', path.join(images, 'resume.webp')]);
   rmSync(film, { recursive: true });
 
-  // What is left when it is over.
+  // The results and the report after the run.
   type('clear; gpurun results --metric acc --pivot model');
   await until(() => /sample standard/.test(screen()), 'the results');
   keep('results.svg', screen());

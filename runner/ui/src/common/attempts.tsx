@@ -12,7 +12,7 @@ export interface Lanes<T> { rows: string[]; items: Piece<T>[]; bands: Band[]; fr
 /** The cluster node that ran an attempt, or '' for this host. */
 const nodeOf = (a: Attempt) => (a.submitted && a.host) || '';
 
-/** How long an attempt waited in a cluster's queue, so far if it still waits; null if it was never queued. */
+/** How long an attempt waited in a cluster's queue, or has waited so far; null if it was never queued. */
 export function queued(a: Attempt, now: number): number | null {
   return a.submitted ? Math.max(0, seconds(a.started ?? a.ended, now) - seconds(a.submitted)) : null;
 }

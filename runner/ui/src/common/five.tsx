@@ -13,7 +13,7 @@ export const five: { is: Five; word: string; states: string[] }[] = [
   { is: 'idle', word: 'did not run', states: ['blocked', 'interrupted', 'cancelled'] },
 ];
 
-/** The states that a word covers. Without a run nothing waits: the remaining jobs did not run. */
+/** The states that a word covers. Without a live run, no job is waiting: the remaining jobs did not run. */
 export function statesOf(is: string, alive: boolean): string[] | undefined {
   const waiting = five[3].states;
   if (!alive && is === 'waiting') return [];

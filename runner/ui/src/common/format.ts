@@ -101,7 +101,7 @@ export function cleanLog(s: string): string {
   return /[^ -~\n]/.test(s) ? clean(s.replace(/\r+\n/g, '\n').replace(/[^\n\r]*\r+(?=[^\n\r])/g, '')) : s;
 }
 
-/** Copies a text to the clipboard. Works in files and without TLS, where browsers offer no clipboard API. */
+/** Copies text to the clipboard. Also works on pages opened from a file or served without TLS, where browsers offer no clipboard API. */
 export async function copy(text: string) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const t = document.createElement('textarea');

@@ -72,7 +72,7 @@ export function ticks(from: number, to: number, about: number): number[] {
   const shift = (t: number) => new Date(t * 1000).getTimezoneOffset() * 60, first = shift(from);
   const list: number[] = [];
   for (let t = Math.ceil((from - first) / step) * step + first; t <= to + 3600; t += step) {
-    const at = step > 3600 ? t + shift(t) - first : t; // the clock may have changed since
+    const at = step > 3600 ? t + shift(t) - first : t; // summer time may have started or ended after `from`
     if (at <= to) list.push(at);
   }
   return list;

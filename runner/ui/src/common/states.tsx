@@ -1,5 +1,5 @@
-// States of jobs and attempts: a class of theme.css, and a symbol, so that color alone never
-// tells two apart. The names of states are those of docs/reference/json.md.
+// States of jobs and attempts: a class of theme.css and a symbol, so that states never differ in
+// color alone. The names of states are those of docs/reference/json.md.
 import type { Outcome } from './types';
 
 type Look = { tone: 'ok' | 'bad' | 'warn' | 'run' | 'idle'; symbol: string };

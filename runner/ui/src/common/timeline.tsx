@@ -192,7 +192,7 @@ function draw(el: HTMLCanvasElement, p: Props, lay: ReturnType<typeof layout>, s
     if (z - a <= 1 && !mine && it.tone === 'ok' && (upTo.get(slot) ?? -1) >= Math.floor(a)) return;
     upTo.set(slot, Math.floor(z));
     c.globalAlpha = group && !mine ? 0.35 : 1;
-    const runs = it.tone === 'run', ink = paint(runs ? 'run' : 'bg'); // running is light with an edge and failed is hatched, which grayscale keeps
+    const runs = it.tone === 'run', ink = paint(runs ? 'run' : 'bg'); // in grayscale, running ones still have an edge, and failed ones are hatched
     c.fillStyle = paint(runs ? 'run-bg' : it.tone);
     const w = Math.max(1, z - a - (z - a > 3 ? 1 : 0));
     c.fillRect(a, y + 0.5, w, h - 1);
@@ -228,7 +228,7 @@ function hatch(c: CanvasRenderingContext2D, x: number, y: number, w: number, h: 
   c.restore();
 }
 
-// fit shortens a text in its middle to a width.
+// fit cuts the middle of a text that is wider than room.
 function fit(c: CanvasRenderingContext2D, text: string, room: number): string {
   if (c.measureText(text).width <= room) return text;
   const n = Math.floor(room / 6.5);

@@ -1,4 +1,4 @@
-// Where the GPU time of a batch went: parts that add up, what is unknown, and advice.
+// How the GPU time of a batch was used: parts that add up to the total, gaps in the data, and advice.
 import { clean } from './format';
 import type { BatchUsage } from './types';
 

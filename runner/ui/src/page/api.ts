@@ -18,7 +18,7 @@ export function giveToken(text: string) {
   distrust();
 }
 
-// People open jobs in new tabs, which start with empty session storage, so a new tab asks the other
+// Users open jobs in new tabs, which start with empty session storage, so a new tab asks the other
 // tabs for the token. A broadcast reaches only pages of the same origin.
 const tabs = new BroadcastChannel('gpurun');
 tabs.onmessage = (e) => {
@@ -27,7 +27,7 @@ tabs.onmessage = (e) => {
   if (!token && typeof e.data?.token === 'string') { giveToken(e.data.token); dispatchEvent(new Event('token')); }
 };
 
-/** Asks other tabs for their token. An answer arrives as an event, late if that tab is in the background. */
+/** Asks other tabs for their token. The answer arrives as an event, with a delay if it comes from a background tab. */
 export const askTabs = () => tabs.postMessage('token?');
 
 export const hasToken = () => sessionStorage.getItem(kept) != null;
@@ -53,8 +53,8 @@ if (crypto.subtle) hello(newNonce()).then((h) => { home ??= h.address; }, () => 
 
 // proof checks that the server has the token, and returns a token that only this server accepts. On a
 // shared host, any user can listen on the port of a server that has ended, and would receive a request
-// before the page notices. Browsers offer the cryptography only on localhost and over TLS. Elsewhere
-// the network has to be trusted, and the page sends the token itself.
+// before the page notices. Browsers offer crypto.subtle only on localhost and over TLS. Elsewhere, the
+// page has to trust the network, and sends the token itself.
 async function proof() {
   const token = sessionStorage.getItem(kept) ?? '', text = new TextEncoder();
   if (!crypto.subtle) return token;
@@ -109,7 +109,7 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
 export const open = (path: string, signal: AbortSignal, headers: Record<string, string> = {}) =>
   request(path, { signal, headers: { Accept: 'text/event-stream', ...headers } });
 
-/** Requests a change, and returns the server's sentence about what it did. */
+/** Requests a change, and returns the server's message about its effect. */
 export async function post(path: string, body: unknown): Promise<string[]> {
   const res = await request(path, { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } });
   return ((await res.json()) as { said: string[] }).said ?? [];

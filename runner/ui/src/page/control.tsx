@@ -1,5 +1,5 @@
-// Actions on a run. Each can also be copied as a command, the only way if the server is read-only.
-// An action that ends work names the loss and needs a second click.
+// Actions on a run. Each can also be copied as a command, which is the only way if the server is
+// read-only. An action that ends jobs shows what would be lost and needs a second click.
 import { useEffect, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { base, clean, copy, count } from '../common/format';
@@ -52,9 +52,9 @@ export interface Verb {
   command?: string[]; // arguments of gpurun
   path?: string; // path of the request; undefined if the server is read-only
   body?: object;
-  others?: Pick<Verb, 'command' | 'body'>[]; // the same for jobs of other files, whose names may be equal
+  others?: Pick<Verb, 'command' | 'body'>[]; // the same action for jobs in other files, which may have the same names
   force?: [string, object]; // question to ask after a refusal, and the body that overrides it
-  loss?: string; // what it ends; needs a second click
+  loss?: string; // what the action would end; shown before the second click that it needs
   danger?: boolean;
   href?: string; // follows a link
   open?: () => void; // opens a dialog

@@ -1,6 +1,6 @@
 // Server-sent events through fetch, because EventSource cannot send an Authorization header.
-// A stream that ends, stalls or never starts is reopened after the last event received, so
-// the end of a run, a server restart or a sleeping laptop loses nothing.
+// A stream that ends, stalls or never starts is reopened after the last event received, so no
+// event is lost when a run ends, the server restarts or a laptop sleeps.
 
 export interface Event { id: string; type: string; data: string }
 
@@ -80,7 +80,7 @@ async function once(s: Stream, over: AbortSignal, wait: { ms: number }): Promise
   const cut = new AbortController();
   let heard = Date.now();
   const alive = () => { heard = Date.now(); };
-  // Compares clock times, so that a laptop that wakes up notices immediately.
+  // Compares clock times, so that a stalled stream is noticed as soon as a laptop wakes up.
   const look = () => { if (Date.now() - heard > silence) cut.abort(); };
   const watchdog = setInterval(look, 2000);
   const end = () => cut.abort();

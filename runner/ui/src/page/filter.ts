@@ -30,7 +30,7 @@ export class UnknownKey extends Error {}
 
 type Test = (r: JobRow) => boolean;
 
-// One term of a search: part of a text, state:failed, gpu:0, or a parameter with its exact value.
+// One term of a search: a part of the row's text, state:failed, gpu:0, or a parameter with its exact value.
 function wordTest(word: string, jobs: JobRow[], alive: boolean): Test {
   const [, key, is, quoted] = /^([\w.-]+)([:=])(.*)$/.exec(word) ?? [], value = quoted?.replaceAll('"', '');
   if (is === ':' && key === 'state') {

@@ -27,7 +27,7 @@ export function Keys() {
     const pressed = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || document.querySelector('dialog[open]')) return;
       if (typing(e.target) && !['Escape', 'ArrowDown', 'ArrowUp'].includes(e.key)) return;
-      // Buttons and links handle Enter, and a scrolled region, such as a log, the keys that scroll.
+      // Buttons and links handle Enter. A scrollable region, such as a log, handles the keys that scroll it.
       if (e.target instanceof HTMLElement && /^(Arrow|Page)/.test(e.key) && e.target.matches('[role="region"], select')) return;
       if (e.key === 'Enter' && e.target instanceof HTMLElement && e.target.matches('a, button, summary, input')) return;
       if (e.key === '?') { e.preventDefault(); show(true); return; }

@@ -42,7 +42,7 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
     return () => stop.abort();
   }, [batch, uniID, begin]);
 
-  // A restarted server does not accept old tickets. A log that has ended is not polled, so this gets it a new one.
+  // A restarted server does not accept old tickets. A log that has ended is no longer polled, so its ticket is renewed here.
   useEffect(() => {
     if (app.connected && tail.over) readLog(batch, uniID, Math.max(tail.total - 1, 0), new AbortController().signal).then((got) => { tail.ticket = got.ticket; redraw((n) => n + 1); }, () => {});
   }, [app.connected]);

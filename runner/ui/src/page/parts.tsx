@@ -53,7 +53,7 @@ export function tell(text: string, bad = false, more: string[] = []) {
 
 function dismiss(id: number) { notes = notes.filter((n) => n.id !== id); changed(); }
 
-/** Announces a text to screen readers only. */
+/** Announces text to screen readers only. */
 export function say(text: string) { spoken = text; changed(); }
 
 export function Notes() {

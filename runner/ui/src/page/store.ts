@@ -62,7 +62,7 @@ export function watch(id: string | null) {
   if (watching === (id === null ? '' : 'batch ' + id)) return;
   stop();
   app.connected = null;
-  if (id !== null && last?.id !== id) last = new BatchStore(id); // coming back from another page reuses its data
+  if (id !== null && last?.id !== id) last = new BatchStore(id); // a batch that is shown again reuses its data
   app.batch = id === null ? null : last;
   start();
 }

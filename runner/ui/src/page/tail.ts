@@ -1,14 +1,15 @@
 // The part of a log that the page has loaded.
 
-/** Bytes to keep in the page, and to read in one request. */
+/** The maximum number of bytes to keep in the page, and to read in one request. */
 export const most = 4 * 1024 * 1024;
 const blockLines = 200;
 
 interface Block { id: number; text: string; sizes: number[] } // sizes are the bytes of each line in the log
 
 /**
- * Complete lines in blocks, and the unfinished last line. Positions count the bytes of the log: its
- * text has fewer where a progress bar overwrote its line, and others where bytes are not UTF-8.
+ * Complete lines in blocks, and the unfinished last line. Positions count the bytes of the log. The
+ * text has fewer bytes where a progress bar overwrote its line, and other bytes where the log is not
+ * UTF-8.
  */
 export class Tail {
   from = 0;
@@ -20,7 +21,7 @@ export class Tail {
   read = false;
   size = 0;
   private next = 0;
-  private rest = new Uint8Array(); // the bytes of open, without overwritten ones
+  private rest = new Uint8Array(); // the bytes of `open`, without overwritten ones
   private overwritten = 0;
 
   // Starts over near the end, because too much was written in the meantime.
@@ -92,10 +93,10 @@ export class Tail {
 }
 
 const decode = (data: Uint8Array) => new TextDecoder().decode(data);
-/** The size of lines. */
+/** The total size of lines. */
 export const sum = (sizes: number[]) => sizes.reduce((n, s) => n + s, 0);
 
-// The sizes of lines with their line feeds. The last one may lack it.
+// The sizes of lines with their line feeds. The last line may lack its line feed.
 function sizesOf(data: Uint8Array): number[] {
   const sizes: number[] = [];
   for (let at = 0; at < data.length;) {
@@ -106,7 +107,7 @@ function sizesOf(data: Uint8Array): number[] {
   return sizes;
 }
 
-/** The line with a byte offset. */
+/** The index of the line that contains a byte offset. */
 export function lineAt(sizes: number[], at: number): number {
   let line = 0;
   for (; at >= sizes[line]; line++) at -= sizes[line];

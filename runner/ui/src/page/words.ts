@@ -5,7 +5,7 @@ export const quote = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `
 
 const word = /(?:[^\s'"\\]|\\[^]|'[^']*'|"(?:[^"\\]|\\[^])*")+/g;
 
-/** Whether a command has a quote or backslash that lacks its other half, and so no words. */
+/** Whether a command cannot be split into words, because it has an unclosed quote or ends in a backslash. */
 export const unfinished = (text: string) => text.replace(word, '').trim() !== '';
 
 /** Splits a command into words. Quotes and backslashes work as in a shell. */

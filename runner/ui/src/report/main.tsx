@@ -66,7 +66,7 @@ function App({ r }: { r: Report }) {
   );
 }
 
-// Prints light and as wide as the paper, because canvases do not resize by themselves.
+// Prints in the light theme and at the width of the paper, because canvases do not resize by themselves.
 addEventListener('beforeprint', () => { document.documentElement.dataset.theme = 'light'; document.documentElement.classList.add('paper'); });
 addEventListener('afterprint', () => { delete document.documentElement.dataset.theme; document.documentElement.classList.remove('paper'); });
 

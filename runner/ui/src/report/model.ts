@@ -1,4 +1,4 @@
-// Derives what the sections of the report show from its data.
+// Derives from the report's data what its sections show.
 import type { Attempt, ReportJob as Job, Report } from '../common/types';
 
 export const lastOf = (j: Job): Attempt | undefined => j.attempts[j.attempts.length - 1];

@@ -184,7 +184,7 @@ func commandDifference(was, now []string) []string {
 	for len(old) > 0 && len(fresh) > 0 && sameWord(old[len(old)-1], fresh[len(fresh)-1]) {
 		old, fresh = old[:len(old)-1], fresh[:len(fresh)-1]
 	}
-	if len(old) == 0 { // a variable may have been empty, such as {gpu} in a CPU job
+	if len(old) == 0 { // a variable may have been empty, for example {gpu} in a CPU job
 		fresh = slices.DeleteFunc(fresh, func(w string) bool { return sameWord("", w) })
 	}
 	if len(old) == 0 && len(fresh) == 0 {

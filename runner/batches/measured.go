@@ -126,7 +126,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	return m, nil
 }
 
-// others adds jobs with other -p values that have run, and returns their verdicts. The batch was
+// others adds jobs that have run with other -p values, and returns their verdicts. The batch was
 // read with given[0].
 func (m *measurement) others(given []map[string]string, paths []string) (verdicts []sched.Verdict) {
 	known := map[jobPlace]bool{}

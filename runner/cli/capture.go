@@ -115,8 +115,8 @@ func (c *captureCmd) Run(a *app) error {
 	return nil
 }
 
-// prove runs the commands of each job under recorders, and compares the programs that they start
-// with the captured ones.
+// prove runs the commands of each job under recorders, and checks that they start the captured
+// programs.
 func (c *captureCmd) prove(m *capture.Mapping, config capture.Config, want []capture.Record) error {
 	batch, err := jobspec.Load([]string{c.Output}, jobspec.Options{})
 	if err != nil {

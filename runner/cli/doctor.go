@@ -50,7 +50,7 @@ type diagnosis struct {
 	there    cluster.Dialect // the cluster where jobs are to run; nil for this host
 }
 
-// A check is one of the checks that doctor makes.
+// A check tests one thing that runs depend on.
 type check struct {
 	code schema.CheckCode
 	find func(d *diagnosis) string // describes what works; "" omits the check

@@ -58,7 +58,7 @@ type stream struct {
 	hide    func(string) string
 }
 
-// print prints the facts since the last call.
+// print prints the facts that were added since the last call.
 func (s *stream) print() (err error) {
 	newer := s.ledger.Next(func(seq int64, f state.Fact) {
 		known := len(s.secrets)

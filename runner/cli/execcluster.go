@@ -82,7 +82,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if err != nil {
 		return session.CannotExecute(command.Args[0], err)
 	}
-	// Variables from an outer job would override the arguments.
+	// Environment variables of an outer cluster job would override the arguments.
 	env := append(batches.Clusters.WithoutJob(os.Environ()), command.Env...)
 	cmd := &exec.Cmd{Path: path, Args: command.Args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	var deaf []os.Signal

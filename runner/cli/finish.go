@@ -83,7 +83,8 @@ func keepSummary(r *session.Run, s terminal.Summary, code int, failed *batches.F
 	}
 }
 
-// keptFlags are the flags for a list of commands. The state stores them along with the list.
+// keptFlags are the flags for a list of commands. They are stored in the state folder along with
+// the list.
 var keptFlags = []string{"--lines", "--name", "-g", "--gpus", "-m", "--gpu-memory", "--timeout", "--retry", "--setup"}
 
 // restCommand returns the command that runs the remaining jobs, with flag added unless it is "". If

@@ -32,7 +32,7 @@ func newHeadline(out io.Writer, paths []string) *headline {
 	return h
 }
 
-// batch writes what the files contain. It leaves the line open.
+// batch writes a summary of the files, and leaves the line open.
 func (h *headline) batch(b *jobspec.Batch) {
 	if !h.named() {
 		io.WriteString(h.out, h.paths)

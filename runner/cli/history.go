@@ -120,8 +120,8 @@ func lossWords(l *schema.Loss) string {
 	return "others"
 }
 
-// jobWords lists the first names, up to the number most, and counts the rest. all is the total
-// number of jobs.
+// jobWords lists the first names and counts the rest. most is the maximum number of names to list,
+// and all is the total number of jobs.
 func jobWords(names []string, most, all int) string {
 	s := strings.Join(names[:min(len(names), most)], ", ")
 	if all > most {

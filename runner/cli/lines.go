@@ -28,7 +28,7 @@ type lineFlags struct {
 	Setup    string `placeholder:"CMD" help:"Run CMD before each line, in the same shell."`
 }
 
-// askFlags are the needs of a job.
+// askFlags set the needs, timeout and retries of a job.
 type askFlags struct {
 	GPUs      *countFlag  `name:"gpus" short:"g" placeholder:"N" help:"GPUs per job: 2, 2-4, or 0 for none (default: 1)."`
 	GPUMemory *memoryFlag `name:"gpu-memory" short:"m" placeholder:"SIZE" help:"Free memory required on each GPU; a bare number is MiB (default: min_memory)."`

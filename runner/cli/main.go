@@ -1,6 +1,5 @@
-// Package cli is the command line: the grammar, a file per command, the messages and the exit
-// codes. It opens the parts of a run (job files, state, GPUs, engine, terminal), passes them to the
-// runner and reports the outcome.
+// Package cli is the command line: the grammar, a file per command, and the messages. To run jobs,
+// it passes the flags to package session, shows the run, and reports the outcome.
 //
 // No package below this one prints to a terminal or ends the process, except the view in
 // runner/terminal. This package does not decide which jobs run.

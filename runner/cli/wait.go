@@ -144,8 +144,8 @@ func (c *waitCmd) remainingDead(a *app, ref *batches.Ref) (string, error) {
 	return printEnds(a, ref, jobs)
 }
 
-// printEnds returns which jobs have not ended. If all have, it prints how, and returns the exit
-// status.
+// printEnds returns which jobs have not ended. If all have ended, it prints how they ended, and
+// returns the exit status.
 func printEnds(a *app, ref *batches.Ref, jobs []*schema.Job) (string, error) {
 	var left []string
 	counts, code := map[state.Phase]int{}, batches.ExitDone

@@ -100,7 +100,7 @@ func (c *webCmd) Run(a *app) error {
 	}
 }
 
-// roots returns the folders whose job files clients may start.
+// roots returns the folders whose job files clients may run.
 func (c *webCmd) roots() (roots []string, err error) {
 	switch starts := c.Control.Right == web.Run; {
 	case !starts && len(c.Root) > 0:

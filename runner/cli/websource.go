@@ -94,7 +94,7 @@ func (s *webSource) Batches() []web.Batch {
 func (s *webSource) Host(ctx context.Context) (*schema.GPUs, error) {
 	d, err := s.host.read(ctx)
 	if f := (*web.Failure)(nil); errors.As(webFailure(err), &f) {
-		f.Status, f.Code = http.StatusServiceUnavailable, schema.FailureCode(batches.ExitState) // the rest of the server works
+		f.Status, f.Code = http.StatusServiceUnavailable, schema.FailureCode(batches.ExitState) // the rest of the server still works
 		return nil, f
 	}
 	return d, err

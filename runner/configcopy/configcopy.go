@@ -46,7 +46,8 @@ func Sum(content []byte) string {
 // Write puts the copy in place by rename, unless the file already has the same content. It does not
 // replace other content while a running attempt holds the file. If c has no lock file, Write never
 // replaces other content, because the file was edited by hand and jobs may still be reading it. If
-// Write replaced content that gpurun did not write, kept is the file's new name.
+// Write replaced content that gpurun did not write, kept is the name under which that content was
+// saved.
 func (c *Copy) Write() (kept string, err error) {
 	sum, err := host.Digest(context.Background(), c.Path)
 	switch {

@@ -92,7 +92,7 @@ func former(first *schema.AttemptRow, attempts []schema.Attempt, start *state.Fa
 }
 
 // provenance adds the config, inputs and commands of each job's last start. Values that all configs
-// share move to the report.
+// share are stored once, in the report itself.
 func provenance(r *schema.Report, k *Input) {
 	values, having := map[[2]string]int{}, 0 // by name and value: how many configs have it
 	for i := range r.Jobs {

@@ -142,7 +142,7 @@ func (in Inherited) Managed(devs []gpu.Device, ids []string) ([]string, error) {
 	return out, nil
 }
 
-// devices parses CUDA_VISIBLE_DEVICES like CUDA: the list ends at the first entry that is not a
+// devices parses CUDA_VISIBLE_DEVICES as CUDA does: the list ends at the first entry that is not a
 // device.
 func (in Inherited) devices(devs []gpu.Device) (out []gpu.Device, err error) {
 	mixed := slices.ContainsFunc(devs, func(d gpu.Device) bool { return !d.MIG && d.Name != devs[0].Name })

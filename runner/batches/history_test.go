@@ -6,7 +6,8 @@ import (
 	"gpurun/state"
 )
 
-// An end that a run records while a view looks at the traces of its attempt is one end.
+// An end must appear only once, even if the run records it while a view inspects the attempt's
+// traces.
 func TestEndRecordedMeanwhileIsNotRepeated(t *testing.T) {
 	end := state.Fact{Kind: state.KindEnd, UniID: "u", Job: "a", Key: "k", State: state.Succeeded}
 	for _, recorded := range []bool{false, true} {

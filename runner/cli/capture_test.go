@@ -336,8 +336,8 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// A shellProgram is a random shell program of numbered commands. before has each pair of commands of
-// which the shell ends the first before it starts the second.
+// A shellProgram is a random shell program of numbered commands. before contains each pair of
+// commands whose first command ends before the shell starts the second.
 type shellProgram struct {
 	text   string
 	n      int
@@ -346,7 +346,7 @@ type shellProgram struct {
 }
 
 // list writes a list of commands for one shell. At its start, the commands in done have ended and
-// those in open run in the background. It returns both sets at its end.
+// those in open run in the background. It returns both sets as they are at its end.
 func (p *shellProgram) list(depth int, done, open []int) (ended, left []int) {
 	ended, left = slices.Clone(done), slices.Clone(open)
 	for range 1 + p.r.IntN(3) {

@@ -48,8 +48,8 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// events checks that each line of the last command's standard output is an event of the schema, in
-// the order of their numbers.
+// events checks that each line of the last command's standard output is an event of the schema, and
+// that the events are in the order of their numbers.
 func events(ts *testscript.TestScript, neg bool, args []string) {
 	last := int64(0)
 	for line := range strings.Lines(ts.ReadFile("stdout")) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// standInDriver returns the script command that replaces NVML by a stand-in, as in "driver
+// standInDriver returns the script command that replaces NVML with a stand-in, as in "driver
 // hang=init". See gpu/probe/testdata/standin.c for the options. Each call replaces the options of
 // the previous one.
 func standInDriver(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {

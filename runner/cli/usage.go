@@ -97,8 +97,8 @@ func (c *usageCmd) report(ctx context.Context, a *app, days int) (*schema.Usage,
 	return rep, context.Cause(ctx)
 }
 
-// addUp adds up the GPU hours of all users. For each user, it uses the larger of two sums: that of
-// the user's own records, and that of this user's records about them.
+// addUp adds up the GPU hours of all users. For each user, it takes the larger of two figures: that
+// in the user's own record, and that in this user's record about them.
 func addUp(r *schema.Usage, records []claim.Usage, days int) {
 	me := host.CurrentUID()
 	of := func(uid int) *schema.UserHours {

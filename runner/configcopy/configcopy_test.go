@@ -51,7 +51,8 @@ func TestWriteReplacesOnlyUnlessNamedByContent(t *testing.T) {
 	}
 }
 
-// A file that a user wrote, before gpurun first used its path or since, gets another name, once.
+// A file that a user wrote is saved under another name exactly once, whether they wrote it before
+// or after gpurun first used its path.
 func TestWriteKeepsForeignContent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	c := Copy{Path: path, Lock: lockOf(path), Mode: 0o644}

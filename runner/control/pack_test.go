@@ -106,7 +106,8 @@ func TestPackingTakesLinearTime(t *testing.T) {
 		}
 		return sum
 	}
-	// The kernel counts in ticks, so both pack equally many. Quadratic time would take 20 times as long.
+	// The kernel counts in ticks, so both calls pack the same number of jobs. Quadratic time would
+	// take 20 times as long.
 	if few, many := pack(40, 1_000), pack(2, 20_000); many > 6*few {
 		t.Errorf("40 × 1,000 groups took %v, 2 × 20,000 took %v", few, many)
 	}

@@ -56,8 +56,8 @@ func TestSummaryCountsUnlistedFailures(t *testing.T) {
 	}
 }
 
-// The end of an attempt that a cluster ran names its node, even if an earlier run saw its start. The
-// place of one that never started is unknown.
+// The end of an attempt that a cluster ran names its node, even if an earlier run saw its start.
+// The place of an attempt that never started is unknown.
 func TestEndLineNamesNode(t *testing.T) {
 	for want, host := range map[string]string{"a: 5s, node1, GPU 2": "node1", "a: 5s": ""} {
 		end := state.Fact{Job: "a", UniID: "u", State: state.Succeeded, Seconds: 5, Host: host}

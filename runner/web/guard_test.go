@@ -76,7 +76,7 @@ func TestForeignHostsAndOriginsAreRefused(t *testing.T) {
 	}
 }
 
-// Clients need the right to read, to control a run, or to start other code, as they do.
+// An operation that reads, controls a run or starts other code requires the right to do so.
 func TestOperationsRequireTheirRight(t *testing.T) {
 	ids := strings.NewReplacer("{batch}", batchA, "{job}", fmt.Sprintf("%032x", 0), "{uni_id}", "good")
 	for _, allow := range []Right{Read, Control, Run} {

@@ -10,7 +10,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// The first reading of a large batch takes long. It must not be followed by a pause ten times as long.
+// The first reading of a large batch takes a long time. It must not be followed by a pause ten
+// times as long.
 func TestLongFirstReadingDoesNotDelayTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{Config: Config{Limits: Limits{Idle: time.Minute}}}

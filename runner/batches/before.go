@@ -15,8 +15,8 @@ import (
 
 // An earlierVersion describes a job before it changed.
 type earlierVersion struct {
-	start state.Fact    // of its last attempt
-	was   *state.Record // its end, if the job had another name; else nil
+	start state.Fact    // start of its last attempt
+	was   *state.Record // end of its last attempt, if the job had another name; else nil
 }
 
 // maxReplaced is how many new jobs are compared with jobs that have left the job files.
@@ -134,7 +134,7 @@ func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 			parts = append(parts, "param -"+name)
 		}
 	}
-	if len(parts) == 0 { // otherwise the parameters explain the change
+	if len(parts) == 0 { // if parameters differ, they explain the change
 		parts = commandDifference(was.Commands, b.Commands(j))
 	}
 	parts = append(parts, traitDifference(was.Traits, b.Traits(j))...)

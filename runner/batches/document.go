@@ -54,7 +54,7 @@ func (ref *Ref) Document(live *schema.Status, partial bool, m openAttempts) *sch
 			answer(j, l)
 			delete(answered, placeOf(j))
 		} else if live != nil && !partial {
-			st.Counts[j.State]++ // added to the file since the run answered
+			st.Counts[j.State]++ // the job was added to the file after the run answered
 		}
 		derive(j)
 	}
@@ -227,7 +227,7 @@ func describeRun(ref *Ref) *schema.Run {
 	r := &schema.Run{ID: schema.Known(f.RunID), Started: schema.Time(f.Time), Settings: f.Settings, Params: f.Params, Sim: schema.Known(f.Sim), Git: schema.GitOf(&f), Snapshot: schema.Known(f.Snapshot)}
 	if over.Kind != "" {
 		r.Ended, r.Exit, r.GPUSeconds = schema.Time(over.Time), over.ExitCode, schema.Known(over.GPUSeconds)
-	} else if k, ok := readSummary(ref.Dir); ok && !ref.past { // a full disk kept its end out of the ledger
+	} else if k, ok := readSummary(ref.Dir); ok && !ref.past { // a full disk may have kept the run's end out of the ledger
 		r.Exit = &k.code
 	}
 	return r

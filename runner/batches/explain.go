@@ -152,7 +152,7 @@ func attemptWords(x *state.AttemptRecord) string {
 	case len(x.GPUs) > 0:
 		s += " on " + gpu.List(x.GPUs)
 	}
-	start := cmp.Or(x.Fact.BeganAt(), x.Start) // until it began, it was in a cluster's queue
+	start := cmp.Or(x.Fact.BeganAt(), x.Start) // before it began, it waited in a cluster's queue
 	switch {
 	case x.Open != nil:
 		return s + ", since " + x.Start.Local().Format(time.DateTime)

@@ -18,7 +18,7 @@ type runLog struct {
 	state.RunHistory
 	ref     *Ref
 	after   openAttempts
-	Secrets []string                          // of the current jobs, and of all that have started
+	Secrets []string                          // of the current jobs, and of all jobs that have started
 	waits   func(x *state.AttemptRecord) bool // whether the job waits for a retry after x, its last attempt in the live run
 }
 
@@ -46,7 +46,7 @@ func (l *readLog) read(ref *Ref, after openAttempts) *runLog {
 	}
 	p := &runLog{ref: ref, RunHistory: l.runs.Clone(), after: after, Secrets: l.secrets}
 	for uniID, end := range after.ended {
-		if p.IsOpen(uniID) { // a run may have recorded it since
+		if p.IsOpen(uniID) { // a run may have recorded the end since
 			p.Add(end.ledger, 0, end.Fact)
 		}
 	}

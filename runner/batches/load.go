@@ -16,8 +16,8 @@ import (
 	"gpurun/state/disk"
 )
 
-// Lines returns how the last run of a file read that file. ok is false unless the run read it as a
-// list of commands.
+// Lines returns the options with which the last run of a file read that file. ok is false unless
+// the run read it as a list of commands.
 func (r *Reader) Lines(path string) (l jobspec.Lines, ok bool) {
 	data := disk.Lines(path, r.StateDir)
 	l.Kept = true
@@ -65,7 +65,7 @@ func UserConfig() (path, warning string) {
 	}
 	path = filepath.Join(dir, "gpurun", "config.yaml")
 	_, err := os.ReadFile(path)
-	if errors.Is(err, unix.ENOTDIR) { // HOME=/dev/null
+	if errors.Is(err, unix.ENOTDIR) { // for example, HOME=/dev/null
 		return "", ""
 	}
 	var st unix.Stat_t

@@ -80,7 +80,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 			}
 		}
 	}
-	for _, f := range judged.Ref.Settle().ended { // not in the ledger yet, since its run was killed
+	for _, f := range judged.Ref.Settle().ended { // the ledger lacks these ends, since the run was killed
 		if f.State == state.Succeeded {
 			run := m.History.LastRun(f.ledger)
 			last[f.ledger][f.Key] = &disk.Success{
@@ -201,7 +201,7 @@ func (m *measurement) metrics() {
 			m.Data.Metrics = append(m.Data.Metrics, results.Metric{Name: x.Name, Goal: x.Goal, Percent: x.Percent})
 			return
 		}
-		own := &m.Data.Metrics[i] // may belong to another entry of the file
+		own := &m.Data.Metrics[i] // may come from another entry of the file
 		own.Goal, own.Percent = cmp.Or(own.Goal, x.Goal), own.Percent || x.Percent
 	}
 	for id := range m.Batch.Jobs {
@@ -284,7 +284,7 @@ func (m *measurement) state(j *jobspec.Job, s *disk.Success, v sched.Verdict) st
 		return string(state.Pending)
 	case r.State != state.Succeeded:
 		return string(r.State)
-	case s == nil, v.Code == schema.PlanOutputMissing, v.Code == schema.PlanLogDeleted: // its values are still valid
+	case s == nil, v.Code == schema.PlanOutputMissing, v.Code == schema.PlanLogDeleted: // the values of s are still valid
 		return ""
 	}
 	return results.Stale
@@ -318,11 +318,11 @@ func (m *measurement) traces(j *jobspec.Job, s *disk.Success, live bool) (start,
 	over = live || newest != nil
 	path := cmp.Or(start.Log, r.Stdout)
 	if start.Job == j.Name && !host.Exists(path) {
-		path = r.Stdout // the work dir has been moved
+		path = r.Stdout // the work dir has been moved, so the recorded path is outdated
 	}
 	name := path + ".1"
 	if newest != nil && newest.By != "" {
-		name = path // gpurun done writes no log
+		name = path // gpurun done writes no log, so it has not replaced this one
 	}
 	switch kept, err := os.Stat(name); {
 	case !over:

@@ -220,7 +220,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 		m.again = m.again || len(left) > 0
 		for i, j := range v.Jobs[:len(m.ref.Batch.Jobs)] {
 			if m.answers[i] == nil && !m.partial {
-				st.Counts[j.State]++ // added to the file since
+				st.Counts[j.State]++ // the job was added to the file after the run answered
 			}
 		}
 	} else {

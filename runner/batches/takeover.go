@@ -60,7 +60,7 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 		case state.KindStart:
 			starts[f.UniID], runs[f.UniID] = f, run
 		case state.KindEnd:
-			if was, confirmed := last[f.Key]; f.By != "" && f.From == "" && confirmed { // by gpurun done
+			if was, confirmed := last[f.Key]; f.By != "" && f.From == "" && confirmed { // gpurun done confirmed an earlier success
 				was.By, was.Time, was.Confirms = f.By, f.Time, f.Confirms
 				last[f.Key] = was
 				return

@@ -192,7 +192,7 @@ func (a *app) sameJobs(ref *batches.Ref, path, run string) (name string, err err
 	if err != nil {
 		return "", err
 	}
-	if want := strings.Join(r.Commands, "\n"); !strings.HasSuffix(expand.Escape(want), run) { // after the setup commands
+	if want := strings.Join(r.Commands, "\n"); !strings.HasSuffix(expand.Escape(want), run) { // setup commands precede run
 		return "", fmt.Errorf("the defaults of the file change the command to %q", want)
 	}
 	return is.Jobs[len(is.Jobs)-1].Name, nil

@@ -26,7 +26,7 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, v *hostView) error {
 		if len(own) == 0 {
 			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("you have not quarantined GPU %s", name), Hint: ownersHint(about)}
 		}
-		for _, q := range own { // the MIG instances of a GPU all have its index
+		for _, q := range own { // one index may mean several MIG instances
 			if err := claim.Clear(session.ClaimRoots(v.Prober, ""), q.UUID); err != nil {
 				return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("GPU %s is still quarantined: %v", name, err), Err: err}
 			}

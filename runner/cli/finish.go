@@ -30,7 +30,7 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 	if res.StateErr != nil {
 		failed = ledgerFailure(res, code)
 	}
-	if s.view != nil { // jobs could have started
+	if s.view != nil { // the run got as far as starting jobs
 		keepSummary(r, sum, code, failed)
 	}
 	// The reader of stdout may block forever, so release everything before writing.
@@ -49,7 +49,7 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 func ledgerFailure(res schema.Result, code int) *batches.Failure {
 	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix it and run gpurun again; finished jobs do not run twice"}
 	for full, fix := range map[error]string{unix.ENOSPC: "free some space", unix.EDQUOT: "free some space", unix.EFBIG: "raise the limit on file size (ulimit -f)"} {
-		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // an error from another process has only its text
+		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // an error from another process is only a text
 			f.Hint = fix + " and run gpurun again; finished jobs do not run twice"
 		}
 	}

@@ -110,7 +110,7 @@ func readable(markdown string, width int) string {
 		switch fence := strings.HasPrefix(strings.TrimSpace(line), "```"); {
 		case strings.HasPrefix(strings.TrimLeft(line, "| "), "--"):
 			defaults = strings.HasSuffix(out[len(out)-1], "default")
-			out = out[:len(out)-1] // the header of a table
+			out = out[:len(out)-1] // drop the header of a table
 		case fence:
 			flush()
 			code = !code

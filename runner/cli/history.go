@@ -84,7 +84,7 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 	}
 	jobs := "no job ended"
 	if t := schema.TallyOf(r.Counts, true); t.Total > 0 {
-		jobs = strings.Replace(t.String(), fmt.Sprintf(" of %d", t.Total), "", 1) // the batch may have more jobs
+		jobs = strings.Replace(t.String(), fmt.Sprintf(" of %d", t.Total), "", 1) // the total is not that of the batch
 	}
 	line(2, fmt.Sprintf("%s; %s, %s; %s GPU hours", jobs, state.Count(r.Attempts, "attempt"), state.Count(r.Retries, "retry"), hourWords(r.GPUSeconds)))
 	for _, f := range r.Alike {

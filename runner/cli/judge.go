@@ -21,7 +21,7 @@ import (
 // A requestGroup is a GPU request that several jobs share.
 type requestGroup struct {
 	req   gpu.Request
-	runs  int    // number of runs from which the request's memory was learned, or 0
+	runs  int    // number of runs from which the memory to request was learned, or 0
 	first string // name of the first of those jobs in the file
 	jobs  int
 }

@@ -88,7 +88,7 @@ func (c *logCmd) of(a *app, ref *batches.Ref) error {
 		return nil
 	}
 	to := a.out
-	if host.Confined() { // the reader is a client of gpurun mcp
+	if host.Confined() { // the output goes to a client of gpurun mcp, so it must not contain secrets
 		var text bytes.Buffer
 		to = &text
 		defer func() { _, _ = io.WriteString(a.out, redact.Hiding(batches.SecretsOf(ref.Batch))(text.String())) }()

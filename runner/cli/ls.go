@@ -90,7 +90,7 @@ func (a *app) recentBatches() iter.Seq[*batches.Ref] {
 			}
 			ref, err := a.In(u.StateDir, nil).Open(u.File)
 			if err != nil {
-				continue // removed meanwhile
+				continue // the batch has been removed meanwhile
 			}
 			for i := range ref.Files() {
 				seen[ref.Folder(i)] = true

@@ -50,7 +50,7 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	case c.JSON:
 		return writeJSON(a.out, doc)
-	case c.Output == "-" || isStdout(c.Output): // a line with the file's name would follow the page
+	case c.Output == "-" || isStdout(c.Output): // printing the file's name would append it to the page
 		return ignorePipe(report.HTML(a.out, doc))
 	}
 	name, write := strings.TrimSuffix(filepath.Base(refs[0].Real), filepath.Ext(refs[0].Real))+"-report.html", disk.Replace

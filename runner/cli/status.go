@@ -145,7 +145,7 @@ func (a *app) changes(ref *batches.Ref) watcher {
 	for i := range ref.Files() {
 		ledgers = append(ledgers, disk.Follow(ref.Folder(i)))
 	}
-	var open []state.Fact // for the GPUs of jobs that are already running
+	var open []state.Fact // to show the GPUs of jobs that are already running
 	if err := ref.Read(); err == nil {
 		for _, at := range ref.History.Open {
 			open = append(open, at.Start)

@@ -46,7 +46,7 @@ func (c *stopCmd) Run(a *app) error {
 	case given > 1:
 		return &batches.Failure{Code: batches.ExitUsage, Text: "JOB, --gpu, --drain and --exec do not work together: pass only one"}
 	case c.Exec != "":
-		if session.StopExec(c.Exec) == 0 { // none runs or waits for GPUs
+		if session.StopExec(c.Exec) == 0 { // no such command is running or waiting for GPUs
 			return &batches.Failure{Code: batches.ExitUsage, Text: "you have no gpurun exec command named " + c.Exec, Hint: "gpurun gpus and gpurun queue show their names"}
 		}
 		fmt.Fprintln(a.out, "stopped exec "+c.Exec)
@@ -73,7 +73,7 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	}
 	rep, err := ref.Ask(req)
 	switch {
-	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*batches.Failure)): // a run that is starting or exiting gives a Failure
+	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*batches.Failure)): // for a run that is starting or exiting, err is a Failure
 		return dead(ref)
 	case err != nil:
 		return ref.Unreached(rep, err)

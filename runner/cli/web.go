@@ -158,7 +158,7 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 		if name, _, err = net.SplitHostPort(c.Listen); err != nil {
 			return nil, "", &batches.Failure{Code: batches.ExitUsage, Text: "--listen " + c.Listen + ": write HOST:PORT or unix:PATH", Err: err}
 		}
-		if name != "localhost" && !net.ParseIP(name).IsLoopback() { // other machines can reach it
+		if name != "localhost" && !net.ParseIP(name).IsLoopback() { // other machines can reach this address
 			if scheme == "http" && !c.Insecure {
 				return nil, "", &batches.Failure{Code: batches.ExitUsage, Text: "--listen " + c.Listen + ": others could read the traffic, including the token",
 					Hint: "add --tls-cert and --tls-key, forward a port with ssh instead, or add --insecure"}
@@ -214,7 +214,7 @@ func listenUnix(path string) (net.Listener, error) {
 		}
 		os.Remove(path)
 	}
-	was := syscall.Umask(0o177) // other users must not be able to open it even for a moment
+	was := syscall.Umask(0o177) // other users must not be able to open the socket, not even for a moment
 	l, err := net.Listen("unix", path)
 	syscall.Umask(was)
 	if err != nil {

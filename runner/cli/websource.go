@@ -223,7 +223,7 @@ func (m *webBatch) onlyOurs() error {
 	if err != nil {
 		return err
 	}
-	_ = ref.Read() // the run reports its errors
+	_ = ref.Read() // the run itself will report errors in the files
 	for _, file := range append(read, ref.Files()...) {
 		if err := disk.CheckOwnership(file); err != nil {
 			return &batches.Failure{Code: batches.ExitFailed, Text: "not reread: " + err.Error(), Err: err}

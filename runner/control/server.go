@@ -106,7 +106,7 @@ func (s *Server) accept() {
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-time.After(100 * time.Millisecond): // for example, out of file descriptors
+		case <-time.After(100 * time.Millisecond): // gpurun may be out of file descriptors, so wait before the next try
 		}
 	}
 }

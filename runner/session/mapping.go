@@ -63,7 +63,7 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 				} else {
 					notes = append(notes, k.Note)
 				}
-				break // one job is enough
+				break // report each key once
 			}
 		}
 	}

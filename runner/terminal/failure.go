@@ -89,7 +89,7 @@ func when(f schema.FailedJob) string {
 	if f.Start.Time.IsZero() {
 		return "at " + end
 	}
-	start := clock(cmp.Or(f.End.BeganAt(), f.Start.Time)) // until it began, it was in a cluster's queue
+	start := clock(cmp.Or(f.End.BeganAt(), f.Start.Time)) // before it began, it waited in a cluster's queue
 	if day := len("2006-01-02 "); start[:day] == end[:day] {
 		end = end[day:]
 	}

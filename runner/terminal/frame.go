@@ -27,7 +27,7 @@ func (f Frame) Rows(size Size) []string {
 	w, h := max(size.Width-1, 10), max(size.Height-1, 2)
 	foot, rows := f.foot(w, h), f.rows()
 	head := f.head(w, max(h-len(foot)-len(rows), 3))
-	head = head[max(len(head)-h, 0):] // keep its end, which has the estimated end of the run
+	head = head[max(len(head)-h, 0):] // keep the last lines, which contain the estimated end of the run
 	for i := range head {
 		head[i] = FitMiddle(head[i], w)
 	}
@@ -172,7 +172,7 @@ func failure(a schema.Alike, w int) string {
 	} else if a.Count > n {
 		who += fmt.Sprintf(" and %d more", a.Count-n)
 	}
-	cause := CleanText(a.Cause.Brief()) // the line of the attempt's end says why there was no retry
+	cause := CleanText(a.Cause.Brief()) // omits why there was no retry; the line for the attempt's end says so
 	head := fmt.Sprintf(" %d ", a.Count)
 	w -= len(head + " ()")
 	who = FitMiddle(CleanText(who), max(w/2, w-Width(cause)))

@@ -80,7 +80,7 @@ func (f Frame) OnGPU(g *schema.GPU, jobs []*schema.Job) (on []Row) {
 		word := "free"
 		if g.Used == nil {
 			word = "unused"
-		} else if *g.Used > gpu.GiB { // processes that are not visible here
+		} else if *g.Used > gpu.GiB { // by processes that gpurun cannot see
 			word = "in use"
 		}
 		on = append(on, row(word, "", "", Dim))

@@ -62,8 +62,8 @@ func (s Summary) Lines(width int) []string {
 	return out
 }
 
-// unlisted returns the number of failures not listed. Blocked jobs are listed with the failure that
-// blocks them.
+// unlisted returns the number of failures that the summary does not list. Blocked jobs are listed
+// with the failure that blocks them.
 func (s Summary) unlisted() int {
 	listed := map[state.Phase]int{}
 	for _, f := range s.Failures {
@@ -96,7 +96,7 @@ func (s Summary) last(width int) []string {
 	for _, f := range s.Failures {
 		causes[f.End.State]++
 	}
-	st.Alike = make([]schema.Alike, schema.TallyOf(causes, false).Failed) // their number is part of the line
+	st.Alike = make([]schema.Alike, schema.TallyOf(causes, false).Failed) // the line contains the number of groups
 	st.Sum()
 	c := Red
 	if s.Code == 0 {

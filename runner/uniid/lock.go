@@ -51,7 +51,7 @@ type orphan struct {
 // file's info when it contained base.
 func (k *maintainer) watch(path string, base []byte, read fs.FileInfo) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
-	if err != nil { // it may be a script's, without write permission for gpurun
+	if err != nil { // the file may belong to another user
 		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	}
 	if err != nil {

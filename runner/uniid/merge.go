@@ -34,9 +34,9 @@ func parse(data []byte) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	if all == nil {
-		return nil, errors.New("is not a JSON object") // null
+		return nil, errors.New("is not a JSON object") // text is null
 	}
-	for id, raw := range all { // make equal entries equal bytes
+	for id, raw := range all { // encode equal entries as equal bytes
 		var buf bytes.Buffer
 		if err := json.Compact(&buf, raw); err != nil {
 			return nil, err

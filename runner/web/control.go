@@ -94,7 +94,7 @@ func (c *call) do() (any, error) {
 	switch {
 	case on.Jobs != nil && len(on.Jobs) == 0: // a script that found no job must not stop the run
 		return nil, badRequest("jobs: the list is empty", "name a job; without jobs, stop, pause and resume act on the whole run")
-	case on.Jobs == nil && on.File != "": // it must not stop the other files' jobs
+	case on.Jobs == nil && on.File != "": // a request for one file must not stop the jobs of the others
 		return nil, badRequest("file: works only with jobs", "name jobs, or use a glob")
 	}
 	var said []string

@@ -180,7 +180,7 @@ func summaryOf(e *edition) []byte {
 			w.Text = shortened(w.Text)
 			s.Warnings = append(s.Warnings, w)
 		}
-		if names == 0 { // the page can no longer act on all files
+		if names == 0 { // a last resort, because the page can then no longer act on all files
 			s.Batch.Files = st.Batch.Files[:min(len(st.Batch.Files), 1)]
 		}
 		if names == 0 && s.Run != nil {

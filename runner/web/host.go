@@ -21,7 +21,7 @@ type hostWatch struct {
 
 	mu   sync.Mutex
 	gpus []schema.PastGPU
-	at   time.Time // of the last reading
+	at   time.Time // time of the last reading
 	n    int       // number of readings kept
 }
 

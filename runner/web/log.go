@@ -44,7 +44,7 @@ func (c *call) part() (*io.SectionReader, *os.File, schema.LogPart, error) {
 	if at.To < 0 || fi.Size() < at.To {
 		at.To = fi.Size()
 	}
-	if at.To < at.From { // the attempt has truncated it
+	if at.To < at.From { // the attempt has truncated the log
 		at.From = 0
 	}
 	return io.NewSectionReader(file, at.From, max(0, at.To-at.From)), file, at, nil

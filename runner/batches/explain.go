@@ -27,8 +27,8 @@ func (ref *Ref) Explain() *explanation {
 	return explained(doc, ref.RunLog(), verdicts)
 }
 
-// explained combines the data about a batch's jobs. To each job in doc that has a verdict, it adds
-// what the next run would do; verdicts belong to doc's first jobs.
+// explained combines the data about a batch's jobs. verdicts belong to the first jobs in doc. To
+// each of these jobs, explained adds what the next run would do.
 func explained(doc *schema.Status, past *runLog, verdicts []sched.Verdict) *explanation {
 	w := &explanation{Status: doc, Log: past, named: make(map[string]*schema.Job, len(doc.Jobs))}
 	for i, j := range doc.Jobs {

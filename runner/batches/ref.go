@@ -1,8 +1,8 @@
 // Package batches finds, reads, queries, explains and measures a batch from outside its run.
 //
 // status asks the live run for data that the ledgers and job files lack. Jobs with the same status
-// are sent as one group (runner/control/pack.go), because most of 50,000 jobs wait for the same
-// reason. If no run is alive (its lock is free) or it does not answer, status reads the ledger
+// are sent as one group (runner/control/pack.go), because most jobs of a large batch wait for the
+// same reason. If no run is alive (its lock is free) or it does not answer, status reads the ledger
 // instead. The engine's Looker inspects each open attempt without changing anything,
 // runner.Meanwhile converts the result to the end that the next run would record, and sched.Phases
 // derives each job's state. A test compares those states with the ones in which the run left the

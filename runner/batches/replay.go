@@ -56,7 +56,8 @@ func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 	return rows, nil
 }
 
-// replay applies prune with the given keep to past jobs, at the times at which they ran.
+// replay applies prune with the given keep to past jobs, in the order in which they reported their
+// points.
 func replay(jobs []past, keep float64) []string {
 	type report struct {
 		at    float64

@@ -33,7 +33,7 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 	if s.view != nil { // the run got as far as starting jobs
 		keepSummary(r, sum, code, failed)
 	}
-	// The reader of stdout may block forever, so release everything before writing.
+	// Writing to stdout may block forever, so release everything first.
 	r.Close()
 	if s.view != nil {
 		s.view.Wait()

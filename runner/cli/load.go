@@ -10,9 +10,9 @@ import (
 	"gpurun/state"
 )
 
-// flagged returns the options for reading job files, from the command line and the machine. A list
-// of commands that is not given with --lines is read with the flags of its last run, unless the
-// command line overrides them.
+// flagged returns the options for reading job files, from the command line and the user's own
+// defaults. A list of commands that is not given with --lines is read with the flags of its last
+// run, unless the command line overrides them.
 func (a *app) flagged(b *batchFlags, paths []string) (jobspec.Options, error) {
 	o := a.Options(paths)
 	o.Command, o.Format, o.Config, o.Params, o.Flags = a.command, b.Format, b.Config, b.Param, a.settings

@@ -237,7 +237,7 @@ func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
 	}
 }
 
-// printDetails prints the commands of a job with its values filled in, and its needs.
+// printDetails prints a job's commands, with the job's values filled in, and its needs.
 func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	commands, later := b.Planned(j)
 	for _, c := range commands {

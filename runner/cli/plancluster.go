@@ -89,8 +89,8 @@ func (p *planning) printCluster(to io.Writer) (impossible []jobspec.Problem) {
 	return lacking
 }
 
-// submissions groups the jobs that would run by their requests, in the order of each group's first
-// job.
+// submissions returns the jobs that would run, grouped by request, in the order of each group's
+// first job.
 func (p *planning) submissions(dialect cluster.Dialect) (all []*submission) {
 	byArgs := map[string]*submission{}
 	for id := range p.batch.Jobs {

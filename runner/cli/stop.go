@@ -81,9 +81,9 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	return a.printReply(ref, rep, said, len(req.Jobs) > 0)
 }
 
-// printReply prints what changed for which jobs, and which jobs are unchanged. It returns a failure
-// if jobs were refused, if keepers do not answer, or if nothing changed because jobs are still
-// running or their ends are not in the ledger.
+// printReply prints what the request changed, and which jobs it left unchanged. It returns a
+// failure if jobs were refused, if keepers do not answer, or if nothing changed because jobs are
+// still running or their ends are not in the ledger.
 func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named bool) error {
 	for _, line := range rep.Messages {
 		fmt.Fprintln(a.out, ref.Name()+": "+line)

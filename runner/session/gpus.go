@@ -103,7 +103,7 @@ type Inherited struct {
 	pci     bool   // CUDA_DEVICE_ORDER=PCI_BUS_ID
 }
 
-// InheritedGPUs reads these variables from the environment. They do not apply to simulated GPUs.
+// InheritedGPUs reads the variables from the environment. They do not apply to simulated GPUs.
 func InheritedGPUs(sim bool) Inherited {
 	if sim {
 		return Inherited{}

@@ -37,8 +37,8 @@ func (p *Process) Guard(f func() int) int {
 	return <-p.Done
 }
 
-// Go starts a goroutine. A panic in it exits with status 70, because Go's own status 2 would mean
-// that no job ran.
+// Go starts a goroutine. If it panics, gpurun exits with status 70, because Go's own status 2 would
+// mean that no job ran.
 func (p *Process) Go(f func()) {
 	go func() {
 		defer func() {

@@ -29,8 +29,8 @@ func Fit(s string, w int) string {
 // Pad returns s left-aligned in exactly w columns.
 func Pad(s string, w int) string { return columns.FillRight(Fit(s, w), w) }
 
-// FitMiddle cuts s to w columns in the middle, because names in a matrix often differ only at their
-// ends.
+// FitMiddle shortens s to w columns by cutting its middle, because names in a matrix often differ
+// only at their ends.
 func FitMiddle(s string, w int) string {
 	if Width(s) <= w || w < 8 {
 		return Fit(s, w)
@@ -151,6 +151,6 @@ func painted(c Color, beginning, text string, width int) []string {
 	return rows
 }
 
-// clock formats the timestamp of a line outside the live view. It has the date because logs are
-// read later.
+// clock formats the timestamp of a line outside the live view. It includes the date because logs
+// are read later.
 func clock(t time.Time) string { return t.Local().Format(time.DateTime) }

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Visible writes text to a terminal and makes control sequences visible like cat -v, because a log
-// may contain untrusted output. Line breaks, tabs, carriage returns and colors pass through.
+// Visible writes text to a terminal and makes control sequences visible, as cat -v does, because a
+// log may contain untrusted output. Line breaks, tabs, carriage returns and colors pass through.
 type Visible struct {
 	w       io.Writer
 	colors  bool   // whether colors pass through

@@ -63,7 +63,7 @@ func unchanged(now, seen fs.FileInfo) bool {
 }
 
 // put records the state of an attempt. A pid of 0 keeps the earlier pid, and an empty error type
-// sets none.
+// does not change the file's.
 func (k *maintainer) put(uniID string, e entry) {
 	if old, ok := k.mine[uniID]; ok && e.PID == 0 {
 		e.PID = old.PID

@@ -197,7 +197,7 @@ func crowdedWords(q *query, d *device) string {
 		s = fmt.Sprintf("%d jobs run on it", n)
 	}
 	if whose != "" {
-		return fmt.Sprintf("%s (slots: %d of %s)", s, most, whose)
+		return fmt.Sprintf("%s (slots: %d, set by %s)", s, most, whose)
 	}
 	return fmt.Sprintf("%s (slots: %d)", s, most)
 }
@@ -258,7 +258,7 @@ func unreadable(_ *query, d *device) string {
 func missingMemory(q *query, d *device) string {
 	s := have(max(0, d.free-d.promised), "free", q.memory(d))
 	if d.promised > 0 {
-		s += fmt.Sprintf("; %s more promised to running jobs", d.promised.Round())
+		s += fmt.Sprintf("; another %s is promised to running jobs", d.promised.Round())
 	}
 	if b := d.biggest(); b != nil && b.Memory > d.hidden {
 		s += "; " + b.on()

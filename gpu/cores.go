@@ -106,15 +106,16 @@ func (l *Shortage) Why(own, need HostResources) string {
 	if need.CPUs != 1 {
 		asks = fmt.Sprintf("%d cores", need.CPUs)
 	}
+	are := "are"
 	if l.Memory {
-		asks, free, all = need.RAM.Asked()+" of host memory", max(0, l.Free.RAM).Round(), l.All.RAM.Round()
+		are, asks, free, all = "is", need.RAM.Asked()+" of host memory", max(0, l.Free.RAM).Round(), l.All.RAM.Round()
 		theirs = (l.All.RAM - l.Free.RAM - own.RAM).Round()
 	}
 	why := "other runs hold " + theirs
 	if l.First != "" {
 		why = l.First + ", goes first"
 	}
-	return fmt.Sprintf("needs %s; %s of %s are free: %s", asks, free, all, why)
+	return fmt.Sprintf("needs %s; %s of %s %s free: %s", asks, free, all, are, why)
 }
 
 // late reports whether a run did not take its turn within the courtesy period.

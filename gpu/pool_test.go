@@ -106,13 +106,13 @@ func TestAdmitReportsTheReason(t *testing.T) {
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }},
 		{name: "shared, memory promised", code: MemoryShort, do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 5 * GiB, Share: true}) },
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }, ours: true,
-			want: "19 GiB free, 20 GiB needed; 5 GiB more promised to running jobs"},
+			want: "19 GiB free, 20 GiB needed; another 5 GiB is promised to running jobs"},
 		{name: "claimed", code: Claimed, user: "alice", do: func(p *Pool) {
 			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", User: "alice", Job: "train-svhn-s42", Since: time.Date(2026, 1, 2, 14, 2, 0, 0, time.Local).In(time.FixedZone("theirs", 14*60*60))}}})
 		}, want: "held by alice, train-svhn-s42, since 14:02"},
 		{name: "claimed by a job that shares", code: MemoryShort, user: "uid 0", do: func(p *Pool) {
 			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", Memory: 20 * GiB, Taken: 12 * GiB, Share: true}}})
-		}, req: func(r *Request) { r.Share = true; r.Memory = 17 * GiB }, want: "16 GiB free, 17 GiB needed; 8 GiB more promised to running jobs"},
+		}, req: func(r *Request) { r.Share = true; r.Memory = 17 * GiB }, want: "16 GiB free, 17 GiB needed; another 8 GiB is promised to running jobs"},
 		{name: "own process", code: Own, user: "me", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, User: "me", Memory: GiB}) }, want: "me's process 7 is using 1 GiB"},
 		{name: "own process, shared", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
 			req: func(r *Request) { r.Share = true }},

@@ -15,7 +15,7 @@ import (
 func (f *fileJobs) expand(p *proto) {
 	b, n := f.batch, p.Matrix.Count()
 	if len(b.Jobs)+n > expand.MaxJobs {
-		p.src.Problem(p.Line, p.Col, "", "this job takes the batch over %d million jobs", expand.MaxJobs/1_000_000)
+		p.src.Problem(p.Line, p.Col, "", "with this job, the batch has more than %d million jobs", expand.MaxJobs/1_000_000)
 		return
 	}
 	b.Jobs = slices.Grow(b.Jobs, n)
@@ -167,7 +167,7 @@ func (p *proto) refuseName(v *expand.Values, bad string) {
 	name, hint := v.Name, "use letters, digits and . _ - + = , @ /"
 	for _, g := range p.Name.Segs {
 		if g.Kind == expand.VarParam && strings.ContainsFunc(v.Param(g.Param).Text, func(r rune) bool { return r >= utf8.RuneSelf || !nameByte(byte(r)) }) {
-			hint = "remove {" + g.Param + "}: gpurun appends its value to names that repeat, with _ for other characters"
+			hint = "remove {" + g.Param + "}: gpurun appends its value to repeated names, with _ in place of invalid characters"
 		}
 	}
 	if m := expand.Variable.FindStringSubmatch(name[max(0, strings.IndexByte(name, '{')):]); m != nil {

@@ -110,7 +110,7 @@ var JobKeys = []JobKey{
 	{Name: "prune.metric", read: func(s *Spec, v []string) error { s.Prune.Metric = v[0]; return nil }},
 	{Name: "prune.among", list: true, read: func(s *Spec, v []string) error { s.Prune.Among = v; return nil }},
 	single("prune.after", between(0, 1e15, "set the first step at which to compare jobs, such as 10", "step"), func(s *Spec) *float64 { return &s.Prune.After }),
-	single("prune.keep", between(1e-9, 1, "use a share between 0 and 1, such as 0.7", "share"), func(s *Spec) *float64 { return &s.Prune.Keep }),
+	single("prune.keep", between(1e-9, 1, "use a fraction between 0 and 1, such as 0.7", "fraction"), func(s *Spec) *float64 { return &s.Prune.Keep }),
 	single("prune.min", func(s string) (int, error) { return source.ParseCount(s, 1) }, func(s *Spec) *int { return &s.Prune.Min }),
 	single("leftovers", source.OneOf("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
 	single("retry", parseRetries, func(s *Spec) *int { return &s.Retry.Max }).or(),

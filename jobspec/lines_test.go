@@ -114,7 +114,7 @@ func TestProgramIsNoList(t *testing.T) {
 		if err := os.WriteFile(test.name, []byte(test.text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		want := test.name + ": is a program, not a job file; to run it on a GPU: gpurun exec -- " + test.want + "; to make jobs of the commands that it starts: gpurun capture -- " + test.want + "\n"
+		want := test.name + ": is a program, not a job file; to run it on a GPU: gpurun exec -- " + test.want + "; to turn the commands that it starts into jobs: gpurun capture -- " + test.want + "\n"
 		if _, problems := load([]string{test.name}, Options{}); problemText(problems) != want {
 			t.Errorf("got %s, want %s", problemText(problems), want)
 		}

@@ -169,7 +169,7 @@ func (f *fileJobs) offerExec() bool {
 		return false
 	}
 	program += " " + shellescape.Quote(f.src.Path)
-	f.src.Problem(0, 0, "to run it on a GPU: gpurun exec -- "+program+"; to make jobs of the commands that it starts: gpurun capture -- "+program, "is a program, not a job file")
+	f.src.Problem(0, 0, "to run it on a GPU: gpurun exec -- "+program+"; to turn the commands that it starts into jobs: gpurun capture -- "+program, "is a program, not a job file")
 	return true
 }
 
@@ -186,7 +186,7 @@ func (f *fileJobs) offerLines() bool {
 // readLines reads a list of commands.
 func (f *fileJobs) readLines() {
 	if jobsAtTop.Match(f.src.Data) {
-		f.src.Problem(0, 0, "remove --lines; its other flags are job keys: gpu_memory, gpus, timeout, retry, setup", "is a job file, not a list of commands")
+		f.src.Problem(0, 0, "remove --lines; in place of the flags for lines, set the job keys gpu_memory, gpus, timeout, retry, setup", "is a job file, not a list of commands")
 		f.partial = true
 		return
 	}

@@ -59,7 +59,7 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 		{"a call of range", "matrix: {seed: [range(10)]}\nrun: x", `"range(10)" is a single value`},
 		{"a range for one job", "params: {seed: 0..4}\nrun: x", `:3:20: "0..4" is a single value of parameter "seed", not a range`},
 		{"a range in include", "matrix: {seed: [1], include: [{seed: 5..9}]}\nrun: x", `"5..9" is a single value`},
-		{"an include entry without effect", "matrix: {seed: [1, 2], include: [{data: a}, {data: b}]}\nrun: x {seed} {data}", `:3:38: a later include entry overrides this one in every job; to get jobs for every entry, move data to matrix, or to zip with others`},
+		{"an include entry without effect", "matrix: {seed: [1, 2], include: [{data: a}, {data: b}]}\nrun: x {seed} {data}", `:3:38: a later include entry overrides this one in every job; to get jobs for every entry, move data into matrix, or into zip with other parameters`},
 		{"outputs without brackets", "run: x\noutputs: a.pt, b.pt", `:4:14: outputs: "a.pt, b.pt" is a single entry; a list needs brackets: [a.pt, b.pt]`},
 		{"tags without brackets", "run: x\ntags: a, b", `tags: "a, b" is a single entry`},
 		{"a parameter in a regular expression", "params: {seed: 1}\nrun: x {seed}\nmetrics: {acc: 'seed {seed} acc (\\S+)'}", `:5:26: metrics: acc: {seed} is not replaced in a regular expression`},

@@ -70,7 +70,7 @@ func parseIDs(v []string) (gpu.Names, error) {
 func parseCount(s string) (int, error) { return source.ParseCount(s, 0) }
 
 func parsePriority(s string) (int, error) {
-	n, err := source.ParseInteger(s, 1e9, "higher numbers run first")
+	n, err := source.ParseInteger(s, 1e9, "jobs with higher numbers run first")
 	return int(n), err
 }
 

@@ -52,7 +52,7 @@ func createIn(dir *os.File, base, suffix string, content any) (*held, error) {
 			return nil, fmt.Errorf("cannot write to %s: %w", dir.Name(), host.Cause(err)) // the same for each claim, so that it is reported once
 		}
 	}
-	return nil, fmt.Errorf("%s has too many files for %s", dir.Name(), base)
+	return nil, fmt.Errorf("%s has too many files named like %s", dir.Name(), base)
 }
 
 // createAt creates one file. It returns EEXIST if the name is taken.

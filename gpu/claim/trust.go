@@ -165,7 +165,7 @@ func plain(err error) string {
 	case errors.Is(err, unix.ENOTDIR):
 		return "it is not a folder"
 	case errors.Is(err, unix.EWOULDBLOCK):
-		return "its owner has a lease on it"
+		return "its owner holds a file lease on it"
 	case errors.Is(err, unix.ENXIO):
 		return "it is a socket, or a device that does not exist"
 	}

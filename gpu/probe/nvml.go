@@ -130,7 +130,7 @@ func (s *session) version() string {
 	lib, _ := query(s, s.lib.SystemGetNVMLVersion, "nvmlSystemGetNVMLVersion")
 	if overrunsLists(driver) {
 		s.noLists = true
-		s.Warnings = append(s.Warnings, "driver "+driver+" has broken process lists, so gpurun does not read them: update it to 535.98 or newer")
+		s.Warnings = append(s.Warnings, "driver "+driver+" has broken process lists, so gpurun does not read them: update the driver to 535.98 or newer")
 	}
 	return "NVML " + cmp.Or(lib, "unknown") + ", driver " + cmp.Or(driver, "unknown")
 }

@@ -353,8 +353,8 @@ func TestMissingExplainsWhyThereIsNoGPU(t *testing.T) {
 	}{
 		{name: "no library", lib: "libnvidia-ml-nowhere.so.1", text: "cannot open shared object file", hint: "--nvml PATH"},
 		{name: "not a library", lib: text, text: "file too short", hint: "--nvml PATH"},
-		{name: "another library", lib: "libc.so.6", text: "missing nvmlInit_v2", hint: "--nvml PATH"},
-		{name: "required function missing", flags: []string{"-DNO_nvmlInit_v2"}, text: "missing nvmlInit_v2", hint: "update the driver"},
+		{name: "another library", lib: "libc.so.6", text: "it lacks nvmlInit_v2", hint: "--nvml PATH"},
+		{name: "required function missing", flags: []string{"-DNO_nvmlInit_v2"}, text: "it lacks nvmlInit_v2", hint: "update the driver"},
 		{name: "driver not loaded", lines: []string{"err.init=9"}, text: "not loaded", hint: "modprobe nvidia"},
 		{name: "mismatch", lines: []string{"err.init=18"}, text: "do not match", hint: "reboot"},
 		{name: "no permission", lines: []string{"err.init=4"}, text: "no permission", hint: "/dev/nvidiactl"},

@@ -115,7 +115,7 @@ func (s *session) read(id gpu.UUID, full bool) (gpu.Reading, nvml.Return) {
 }
 
 // parent is the error for a GPU that is no longer usable as a whole.
-const parent = "MIG was enabled: the next run can use its instances"
+const parent = "MIG was enabled: the next run can use the MIG instances"
 
 func (s *session) values(d *device, r *gpu.Reading, full bool) nvml.Return {
 	if !d.MIG && s.partitioned(d.handle) {

@@ -208,7 +208,7 @@ func (g *simGPU) check() error {
 			return fmt.Errorf("cores: %w", err)
 		}
 		if g.NUMA == "" {
-			return errors.New("cores needs numa, the node of these cores")
+			return errors.New("cores needs numa, the NUMA node of these cores")
 		}
 	}
 	for _, b := range g.Blind {

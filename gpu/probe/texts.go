@@ -14,7 +14,7 @@ func missingLibrary(text string) *Missing {
 }
 
 func missingFunction(name string) *Missing {
-	return &Missing{Text: "the NVIDIA driver is too old, or this is not its library: missing " + name,
+	return &Missing{Text: "the NVIDIA driver is too old, or the library is not NVML: it lacks " + name,
 		Hint: "update the driver, or point to its libnvidia-ml.so.1 with --nvml PATH (or GPURUN_NVML)" + simInstead}
 }
 

@@ -45,7 +45,7 @@ func (e *edit) apply(sets []Set) {
 		case f.node.Kind == yaml.MappingNode || f.node.Kind == yaml.SequenceNode:
 			e.problem(s, "set its values one by one", "%q is not a single value", word)
 		case aliasOf(f.node, e.root) != nil:
-			e.problem(s, "replace the alias on that line with its value", "%q is the anchor &%s, which line %d also uses", word, f.node.Anchor, aliasOf(f.node, e.root).Line)
+			e.problem(s, "replace the alias on that line with its value", "%q has the anchor &%s, which line %d also uses", word, f.node.Anchor, aliasOf(f.node, e.root).Line)
 		case twice:
 			e.problem(s, "keep only one", "%q is set twice", word)
 		default:

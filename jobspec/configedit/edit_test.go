@@ -123,7 +123,7 @@ func TestImpossibleEditsAreRefused(t *testing.T) {
 		{"unknown key", "a: 1\n", "wholly", `config f.yaml: no key "wholly"; to add it, write "+wholly"`},
 		{"a mapping", "a: {b: 1}\n", "a", `config f.yaml: "a" is not a single value; set its values one by one`},
 		{"below a value", "a: 1\n", "a.b", `config f.yaml: "a" is a value, not a mapping, so it has no "b"`},
-		{"shared value", "a: &x 1\nb: *x\n", "a", `config f.yaml: "a" is the anchor &x, which line 2 also uses; replace the alias on that line with its value`},
+		{"shared value", "a: &x 1\nb: *x\n", "a", `config f.yaml: "a" has the anchor &x, which line 2 also uses; replace the alias on that line with its value`},
 		{"shared mapping", "a: &x {c: 1}\nb: *x\n", "b.c", `config f.yaml: "b" is the alias *x: setting it would change other values too`},
 		{"duplicate key", "a: 1\na: 2\n", "a", `config f.yaml: duplicate key "a"; keep only one`},
 	} {

@@ -221,7 +221,7 @@ func (c *yamlFormat) insert(n *yaml.Node, pair string) ([]span, error) {
 		}
 		return []span{{p.from + 1, p.from + 1, pair}}, nil
 	case len(n.Content) == 0:
-		return nil, errors.New("cannot add a key there")
+		return nil, errors.New("cannot add a key to this value")
 	}
 	return []span{c.insertAfterLast(n, pair)}, nil
 }

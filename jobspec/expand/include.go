@@ -41,7 +41,7 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	}
 	for _, e := range includes {
 		if e.used && len(e.extra) > 0 && !e.kept {
-			r.Warning(e.node.Line, e.node.Column, "to get jobs for every entry, move "+e.extra[0].Name+" to matrix, or to zip with others", "a later include entry overrides this one in every job")
+			r.Warning(e.node.Line, e.node.Column, "to get jobs for every entry, move "+e.extra[0].Name+" into matrix, or into zip with other parameters", "a later include entry overrides this one in every job")
 		}
 	}
 	if at := cmp.Or(exclude, include); m.Count() == 0 {

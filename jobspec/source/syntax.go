@@ -75,7 +75,7 @@ func (s *Source) Parse(keys []string) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		s.Problem(0, 0, "a job file starts with \"jobs:\"", "contains only comments")
 	case errors.As(err, &second):
-		s.Problem(second.Line, 1, "remove the line \"---\", or split it into two files", "a job file holds one YAML document, but another one starts here")
+		s.Problem(second.Line, 1, "remove the line \"---\", or split the file in two", "a job file holds one YAML document, but another one starts here")
 	default:
 		s.syntax(err, keys)
 	}
@@ -122,7 +122,7 @@ func (s *Source) syntax(err error, keys []string) {
 		hint = "quote the whole value if it contains \": \", or write it under a \"|\""
 	} else if m := quoted().FindStringSubmatchIndex(text); m != nil {
 		col = 1 + utf8.RuneCountInString(text[:m[3]])
-		hint = fmt.Sprintf("the quoted value ends at %s: write it without quotes under a \"|\"", text[m[2]:m[3]])
+		hint = fmt.Sprintf("the quoted value ends at %s: write the whole value without quotes under a \"|\"", text[m[2]:m[3]])
 		if strings.Contains(msg, "','") {
 			hint = fmt.Sprintf("add a comma after %s, or quote the whole value", text[m[2]:m[3]])
 		}

@@ -152,7 +152,7 @@ type (
 		By     []string `json:"by,omitempty" jsonschema:"parameters that form the rows (default: all that vary)"`
 		Over   []string `json:"over,omitempty" jsonschema:"parameters to average over (default: the seed)"`
 		Where  []string `json:"where,omitempty" jsonschema:"only jobs with these values, e.g. dataset=svhn"`
-		Best   string   `json:"best,omitempty" jsonschema:"for parameters that are not in by, keep only the setting with the best mean of this metric"`
+		Best   string   `json:"best,omitempty" jsonschema:"for parameters not listed in 'by', keep only the setting with the best mean of this metric"`
 		Pivot  string   `json:"pivot,omitempty" jsonschema:"parameter whose values become columns"`
 		Versus string   `json:"versus,omitempty" jsonschema:"baseline to compare with, e.g. algorithm=fedavg"`
 		Sort   string   `json:"sort,omitempty" jsonschema:"metric or parameter to sort by; -NAME reverses"`

@@ -176,9 +176,9 @@ func (w *explanation) outlook(j *schema.Job) []string {
 	p := j.Plan
 	switch {
 	case j.State == state.Running && w.Status.Run != nil && !w.Status.Run.Alive && j.Attempt != nil && j.Attempt.UniID != nil && w.Log.after.Away[*j.Attempt.UniID] != "":
-		return []string{"its run has ended: gpurun " + Shown(j.File) + " continues it on " + w.Log.after.Away[*j.Attempt.UniID]}
+		return []string{"its run has ended: to reattach to the job, run gpurun " + Shown(j.File) + " on " + w.Log.after.Away[*j.Attempt.UniID]}
 	case j.State == state.Running && w.Status.Run != nil && !w.Status.Run.Alive:
-		return []string{"its run has ended: gpurun " + Shown(j.File) + " continues it"}
+		return []string{"its run has ended: to reattach to the job, run gpurun " + Shown(j.File)}
 	case p == nil || p.Code == schema.PlanRunning || j.Wait != nil || w.Status.Run != nil && w.Status.Run.Alive && j.State == state.Pending:
 		return nil
 	case p.Run:

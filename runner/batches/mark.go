@@ -17,7 +17,7 @@ var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, con
 
 // Unrecorded explains why a job whose end the ledger lacks cannot be forgotten or marked as done:
 // its end would override the mark, as the end of a running job would.
-const Unrecorded = "ended after its run was killed, unchanged"
+const Unrecorded = "not changed, because its end is not recorded yet (its run was killed)"
 
 // Mark records jobs as done or forgotten in the ledger of a batch that is not running.
 func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {

@@ -82,7 +82,7 @@ func (m openAttempts) words(a *state.Attempt) string {
 	case !ok || f.PID == 0:
 		return ""
 	case f.Original != "":
-		return fmt.Sprintf("still running as process %d for %s, of which this state folder is a copy", f.PID, f.Original)
+		return fmt.Sprintf("still running as process %d for %s; this state folder is a copy of that one", f.PID, f.Original)
 	case f.Keeper == 0:
 		return fmt.Sprintf("still running without its keeper, as process %d", f.PID)
 	}

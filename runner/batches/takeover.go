@@ -190,7 +190,7 @@ func (r *Reader) NoneRunning(b *jobspec.Batch, runs func(id int) bool, abandon s
 				Hint: "run gpurun wait --file " + file + " or gpurun stop --file " + file + "; then " + moved{from: from, to: f.Path}.Fix(),
 			}
 			if !disk.OnThisHost(run) {
-				e.Text += ", on " + run.Host
+				e.Text = fmt.Sprintf("%s may still be running on %s for %s, which no longer exists", state.Count(n, "job"), run.Host, from)
 				e.Hint = "run gpurun there, or gpurun run --abandon " + run.Host + " if the machine is gone"
 			}
 			return e
@@ -263,7 +263,7 @@ func (ref *Ref) recordDead(facts []state.Fact, rep *control.Reply) error {
 func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error) {
 	switch {
 	case old.Real == ref.Real:
-		return rep, &Failure{Code: ExitUsage, Text: "--from " + old.File + " is the same batch", Hint: "pass the new file: gpurun done --from " + shellescape.Quote(old.File) + " --file NEW.yaml"}
+		return rep, &Failure{Code: ExitUsage, Text: "--from " + old.File + " names the batch that would get the successes", Hint: "pass the new file: gpurun done --from " + shellescape.Quote(old.File) + " --file NEW.yaml"}
 	case old.unsure != nil:
 		return rep, StateFailure(old.unsure)
 	case old.Alive:

@@ -93,7 +93,7 @@ type Change struct {
 const ChildArg = "__capture" // the first argument of the host
 
 // ErrNoSandbox means that the system does not allow user namespaces.
-var ErrNoSandbox = errors.New("no user namespaces here")
+var ErrNoSandbox = errors.New("no sandbox, because this system does not allow user namespaces")
 
 // Limit is how long a launcher may go without starting a command, and Most is how many processes it
 // may have at the same time.

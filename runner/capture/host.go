@@ -148,7 +148,7 @@ func (h *host) drain() (some bool) {
 			h.handle(x)
 			continue
 		} else if errors.Is(err, unix.EAGAIN) { // without its command, the capture would be incomplete
-			h.report.Stopped = fmt.Sprintf("stopped: a recorder did not report its command within %ds; try again when this machine is less busy", maxReport)
+			h.report.Stopped = fmt.Sprintf("stopped: recording a command took longer than %ds; try again when this machine is less busy", maxReport)
 		}
 		x.conn.Close()
 	}

@@ -26,7 +26,7 @@ type addCmd struct {
 	File     string `arg:"" name:"file" help:"The job file."`
 	Name     string `placeholder:"NAME" help:"Name of the job (default: job-1, job-2, …)."`
 	askFlags `embed:""`
-	Needs    []string `sep:"none" placeholder:"JOB" help:"Job or glob that must succeed first (repeatable)."`
+	Needs    []string `sep:"none" placeholder:"JOB" help:"Jobs that must succeed first: a name or glob (repeatable)."`
 	Priority *int     `placeholder:"N" help:"Priority of the job; jobs with higher priority start first (default: 0)."`
 	Command  []string `arg:"" passthrough:"partial" name:"command" help:"The command, after --."`
 }
@@ -91,7 +91,7 @@ func (c *addCmd) Run(a *app) error {
 	}
 	rep, err = ref.Ask(control.Request{Op: control.OpWait, File: ref.Real, Jobs: []string{name}})
 	if err == nil && len(rep.Jobs) == 1 && rep.Jobs[0].State == "" {
-		fmt.Fprintln(a.out, said+"; the run leaves it out, because of its --only, --skip or --tag: gpurun "+shellescape.Quote(ref.File)+" starts it afterwards")
+		fmt.Fprintln(a.out, said+"; the current run does not include the job, because of --only, --skip or --tag: gpurun "+shellescape.Quote(ref.File)+" starts the job after that run")
 		return nil
 	}
 	fmt.Fprintln(a.out, said+"; the run has picked it up")

@@ -53,7 +53,7 @@ func (c *captureCmd) Run(a *app) error {
 	config := capture.Config{Programs: []capture.Record{{Argv: c.Command, Env: os.Environ(), Dir: here}}, Sandbox: !c.NoSandbox, Network: c.Network, GPUs: c.GPUs, Record: c.Record, Run: c.RunReal}
 	r, err := capture.Run(&config)
 	if errors.Is(err, capture.ErrNoSandbox) {
-		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error() + ": the launcher would really remove and write files", Hint: "to allow it, pass --no-sandbox", Err: err}
+		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error() + ": the launcher would really remove and write files", Hint: "to run it without a sandbox anyway, pass --no-sandbox", Err: err}
 	} else if err != nil {
 		return err
 	}

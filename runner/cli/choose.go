@@ -14,9 +14,9 @@ import (
 
 // chooseFlags selects jobs of a batch.
 type chooseFlags struct {
-	Only    []string  `placeholder:"GLOB" sep:"none" help:"Run only these jobs and the jobs that they need (repeatable)."`
+	Only    []string  `placeholder:"GLOB" sep:"none" help:"Run only these jobs and their needs (repeatable)."`
 	Skip    []string  `placeholder:"GLOB" sep:"none" help:"Skip these jobs (repeatable)."`
-	Tag     []string  `placeholder:"TAG" sep:"none" help:"Run only jobs with this tag and the jobs that they need (repeatable)."`
+	Tag     []string  `placeholder:"TAG" sep:"none" help:"Run only jobs with this tag and their needs (repeatable)."`
 	Exact   bool      `help:"Do not run the needs of jobs selected by --only and --tag."`
 	NoPrune bool      `help:"Turn prune off and rerun pruned jobs."`
 	Force   forceFlag `placeholder:"[GLOB]" help:"Rerun up-to-date jobs: all, or jobs that match GLOB."`

@@ -201,7 +201,7 @@ func (d *diagnosis) claims() string {
 	}
 	_, strange := h.Others(d.ctx)
 	for _, w := range strange {
-		d.addProblem(w, "tell the user who owns it, or the owner of this host")
+		d.addProblem(w, "tell the owner of that file or folder, or the owner of this host")
 	}
 	return "in " + roots[0] + ", where all users' runs see each other"
 }

@@ -24,10 +24,10 @@ type execCmd struct {
 	Poll      timeFlag   `default:"5s" placeholder:"TIME" help:"How often to read the GPUs while waiting (default: ${default})."`
 	MaxWait   timeFlag   `default:"0s" placeholder:"TIME" help:"Give up after this long, with exit status 124 (default: never)."`
 	NoWait    bool       `help:"Exit with status 75 if too few GPUs are free now."`
-	Name      string     `placeholder:"NAME" help:"Name to show in gpurun gpus, and to give to stop --exec (default: the program's)."`
+	Name      string     `placeholder:"NAME" help:"Name for the command, shown by gpus and accepted by stop --exec (default: the program's name)."`
 	Engine    string     `group:"settings" placeholder:"NAME" help:"Where to run the command: local (this host), slurm or sge (default: local)."`
 	Cluster   string     `group:"settings" placeholder:"KEY=VALUE" help:"Cluster settings, e.g. partition=gpu,account=vision."`
-	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster, wait until your jobs request at most N GPUs in total."`
+	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster, wait until your jobs, with this one, request at most N GPUs."`
 	Command   []string   `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }
 

@@ -39,10 +39,10 @@ var exitRows = []row{
 // environRows explain the environment variables that do not set a flag.
 var environRows = []row{
 	{"CUDA_VISIBLE_DEVICES", "If set, gpurun manages only these GPUs."},
-	{"GPURUN_CLAIMS_DIR", "Folder through which runs on this host coordinate (/var/tmp)."},
+	{"GPURUN_CLAIMS_DIR", "Folder through which runs on this host coordinate (default: /var/tmp)."},
 	{"GPURUN_HOST_RULES", "Host rules file, if /etc/gpurun/host.yaml does not exist."},
 	{"NO_COLOR", "If set, no colors."},
-	{"XDG_CONFIG_HOME", "Folder of your config, gpurun/config.yaml (~/.config)."},
+	{"XDG_CONFIG_HOME", "Folder that contains gpurun/config.yaml (default: ~/.config)."},
 	{"CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER", "Set for each job: its GPUs, in PCI order."},
 	{"GPURUN_JOB, GPURUN_UNI_ID, GPURUN_ATTEMPT, GPURUN_PARAM_*", "Set for each job: its name, the ID and number of the attempt, and the job's parameters."},
 	{"GPURUN_RESULT", "Set for each job: a file for its metrics, as JSON."},
@@ -55,7 +55,7 @@ var fileRows = []row{
 	{".gpurun/FILE/run.log, run.out, summary.txt", "Log of gpurun itself, output of run -d, and summary of the last run."},
 	{"~/.config/gpurun/config.yaml", "Your own settings; job files and flags override them."},
 	{"/etc/gpurun/host.yaml", "Rules of the host's owner, for all users."},
-	{"/var/tmp/gpurun-UID/", "GPUs that a user's runs hold and wait for; readable by everyone."},
+	{"/var/tmp/gpurun-UID/", "The GPUs that a user's runs hold or are waiting for; readable by everyone."},
 }
 
 // manual returns the page in roff.

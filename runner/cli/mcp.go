@@ -75,7 +75,7 @@ func (c *mcpCmd) roots() ([]string, error) {
 		return nil, err
 	}
 	if home := realHome(); len(c.Root) == 0 && (roots[0] == "/" || home == roots[0] || strings.HasPrefix(home, roots[0]+"/")) {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "in " + roots[0] + " the client would see all your files", Hint: "limit it to a folder: gpurun mcp --root DIR"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "in " + roots[0] + ", the client would see all your files", Hint: "limit it to a folder: gpurun mcp --root DIR"}
 	}
 	return roots, nil
 }

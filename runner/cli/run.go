@@ -21,7 +21,7 @@ type runCmd struct {
 	simFlag  `embed:""`
 	DryRun   bool   `short:"n" help:"Start nothing; show what would run, like gpurun plan."`
 	Verbose  bool   `short:"v" help:"With -n, also show settings and commands."`
-	Abandon  string `placeholder:"HOST" help:"Record the open attempts of HOST as lost; use only if that machine is gone."`
+	Abandon  string `placeholder:"HOST" help:"Record the open attempts on HOST as lost; use only if that machine is gone."`
 	Detach   bool   `short:"d" help:"Run in the background, with output in run.out in the state folder."`
 	Watch    bool   `help:"After the last job, wait for the job files to change."`
 	Yes      bool   `short:"y" help:"Do not ask before rerunning more than a GPU hour of finished work."`

@@ -23,7 +23,7 @@ type stopCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to cancel (default: the whole run)."`
 	GPU       *int     `name:"gpu" placeholder:"N" help:"Requeue the jobs on GPU N and stop using it."`
-	Exec      string   `placeholder:"NAME" help:"Stop the command of gpurun exec --name NAME."`
+	Exec      string   `placeholder:"NAME" help:"Stop the command that gpurun exec started as NAME."`
 	Drain     bool     `help:"Start no more jobs, but let running ones finish."`
 }
 

@@ -247,7 +247,7 @@ func (c *webCmd) printAddress(a *app, conf *web.Config, where string, files []st
 		return
 	}
 	if !a.OutTTY {
-		fmt.Fprintf(a.out, "listening on %s; the token is in %s\n", where, strings.Join(files, ", for control in "))
+		fmt.Fprintf(a.out, "listening on %s; the token is in %s\n", where, strings.Join(files, ", and the control token in "))
 		return
 	}
 	at := ""
@@ -261,7 +261,7 @@ func (c *webCmd) printAddress(a *app, conf *web.Config, where string, files []st
 	}
 	if os.Getenv("SSH_CONNECTION") != "" && c.Listen == "" {
 		_, port, _ := net.SplitHostPort(strings.TrimSuffix(where[len("http://"):], "/"))
-		fmt.Fprintf(a.out, "on your own machine, first: ssh -L %s:127.0.0.1:%s %s\n", port, port, cmp.Or(conf.Host, "HOST"))
+		fmt.Fprintf(a.out, "first, on your own machine, run: ssh -L %s:127.0.0.1:%s %s\n", port, port, cmp.Or(conf.Host, "HOST"))
 	}
 	fmt.Fprintln(a.out, "press Ctrl-C to stop")
 }

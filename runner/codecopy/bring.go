@@ -98,7 +98,7 @@ func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 		if n := len(b.kept) - 1; n > 0 {
 			more = fmt.Sprintf(" and %d more", n)
 		}
-		notes = append(notes, fmt.Sprintf("jobs wrote %s%s, but the work dir now has another version: merge them if you need both, then delete the file in the copy", b.kept[0], more))
+		notes = append(notes, fmt.Sprintf("jobs wrote %s%s in the copy of the code, but the work dir now has different versions: merge the changes you need, then delete these files from the copy", b.kept[0], more))
 	case remove && os.RemoveAll(t.Dir) == nil:
 		os.Remove(list(t.Dir))
 		os.Remove(t.Dir + movingSuffix) // left by a killed run

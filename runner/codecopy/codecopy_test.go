@@ -207,7 +207,7 @@ func TestConflictKeepsBothVersions(t *testing.T) {
 	put(t, tree.Home(), map[string]string{"all.csv": "job", "new": "job"})
 	put(t, lab, map[string]string{"all.csv": "mine", "new": "mine"})
 	notes := Remove(filepath.Dir(tree.Dir), nil)
-	if len(notes) != 1 || !strings.Contains(notes[0], "lab/all.csv and 1 more, but") {
+	if len(notes) != 1 || !strings.Contains(notes[0], "lab/all.csv and 1 more in the copy of the code, but") {
 		t.Error(notes)
 	}
 	if content(t, filepath.Join(lab, "all.csv")) != "mine" || content(t, filepath.Join(tree.Home(), "new")) != "job" {

@@ -113,8 +113,10 @@ func Load(dir string) (*Tree, error) {
 		return nil, err
 	}
 	t := &Tree{Dir: dir}
-	if err := json.Unmarshal(data, t); err != nil || t.Root == "" {
-		return nil, fmt.Errorf("%s is broken: %v", list(dir), err)
+	if err := json.Unmarshal(data, t); err != nil {
+		return nil, fmt.Errorf("%s is broken: %w", list(dir), err)
+	} else if t.Root == "" {
+		return nil, fmt.Errorf("%s is broken: it names no folder of the code", list(dir))
 	}
 	return t, nil
 }

@@ -334,7 +334,7 @@ func (c *Core) noRetry(id int32, f *state.Fact, of fault) string {
 	case slices.Contains(on, code):
 		return ""
 	case f.Unrunnable():
-		return fmt.Sprintf("exit %s means that a command could not be run; retry: {on: [%[1]s]} retries it anyway", code)
+		return fmt.Sprintf("exit %s means that a command could not be run; retry: {on: [%[1]s]} retries the job anyway", code)
 	case len(on) > 0 && !slices.Contains(on, f.ErrorType):
 		return fmt.Sprintf("on: [%s] excludes this failure", strings.Join(on, ", "))
 	}

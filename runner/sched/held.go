@@ -95,7 +95,7 @@ func (c *Core) needsEnded(id int32) {
 func (c *Core) whyHeld(id int32) *schema.Wait {
 	if c.isHeld(id) {
 		s := c.breaker.holds(c.template(id))
-		return waits(schema.WaitBreaker, "held: the first attempts of %d similar jobs failed with the same error: %s (gpurun retry %s starts them)", s.count, s.failure.Cause(), c.name(id))
+		return waits(schema.WaitBreaker, "held: the first attempts of %d similar jobs failed with the same error: %s (gpurun retry %s starts the held jobs)", s.count, s.failure.Cause(), c.name(id))
 	}
 	if w := c.exceedsAllocation(id); w != nil {
 		return w

@@ -331,7 +331,7 @@ func (c *Core) whyAttempt(id int32) *schema.Wait {
 	for _, a := range c.live.all {
 		if a.follows == id && a.job >= 0 && !c.jobs[a.job].gone {
 			now := c.name(a.job)
-			return waits(schema.WaitEarlier, "%s, which was called %s when it started and writes to its log, is still running", now, a.name).On(now)
+			return waits(schema.WaitEarlier, "%s, which was called %s when it started and writes to this job's log, is still running", now, a.name).On(now)
 		}
 		if a.follows == id || a.job == id {
 			if !a.adopted {

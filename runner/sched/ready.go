@@ -237,7 +237,7 @@ func (c *Core) quota(id int32) *schema.Wait {
 		return waits(schema.WaitCPUs, "needs %s; %d of %d are free", state.Count(cl.CPUs, "core"), max(0, most-own.CPUs), most)
 	}
 	if most := c.opts.Memory; most > 0 && cl.RAM > 0 && own.RAM+cl.RAM > most {
-		return waits(schema.WaitMemory, "needs %s of host memory; %s of %s are free", cl.RAM.Asked(), max(0, most-own.RAM).Round(), most.Round())
+		return waits(schema.WaitMemory, "needs %s of host memory; %s of %s is free", cl.RAM.Asked(), max(0, most-own.RAM).Round(), most.Round())
 	}
 	if most := c.opts.MaxTotal; most > 0 && c.requestedGPUs(cl) > 0 && c.live.asks+c.requestedGPUs(cl) > most {
 		return waits(schema.WaitGPUs, "submitted jobs already request %s, and cluster.max_gpus_total is %d", state.Count(c.live.asks, "GPU"), most)

@@ -150,9 +150,11 @@ func (a *attempt) phase() state.Phase {
 func (c *Core) stalled(a *attempt) string {
 	told := a.watch.LastReport()
 	if told != "" && a.job >= 0 && len(c.graph.needers[a.job]) > 0 {
-		told += "; " + c.name(c.graph.needers[a.job][0]) + " waits for it"
+		told += "; " + c.name(c.graph.needers[a.job][0])
 		if n := len(c.graph.needers[a.job]) - 1; n > 0 {
-			told += fmt.Sprintf(", and %d more", n)
+			told += fmt.Sprintf(" and %d more wait for it", n)
+		} else {
+			told += " waits for it"
 		}
 	}
 	return told
@@ -247,7 +249,7 @@ func (c *Core) next() (next *schema.Next, kept *string) {
 		return nil, nil
 	}
 	if len(c.waiter.kept) > 0 && id == c.waiter.keptFor {
-		kept = schema.Known(fmt.Sprintf("kept for %s: %d of %d", c.name(id), c.waiter.free, c.request(id).Min))
+		kept = schema.Known(fmt.Sprintf("kept for %s: %d of %d GPUs", c.name(id), c.waiter.free, c.request(id).Min))
 	}
 	return &schema.Next{Job: c.name(id), Text: w.Text}, kept
 }

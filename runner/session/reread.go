@@ -88,7 +88,7 @@ func (r *Run) fixedSettings(now *jobspec.Settings) (said []string, err error) {
 		return nil, &runner.Mistake{Text: "cannot change engine or cluster during a run; nothing changed", Lines: []string{"stop the run and start it again"}}
 	}
 	if !reflect.DeepEqual(now.Notify, was.Notify) {
-		said = append(said, "notify changed: takes effect in the next run")
+		said = append(said, "the change to notify takes effect in the next run")
 	}
 	return said, nil
 }

@@ -117,7 +117,7 @@ func eventfulFrame() Frame {
 func TestFramesMatchGoldenFiles(t *testing.T) {
 	waits := busyFrame(4, shortName)
 	waits.Snap.Live.Bottleneck = schema.Known("big needs 40 GiB: 3 free, GPU 2: held by alice, python 4711, 37 GiB, since 06:10")
-	waits.Snap.Live.Kept = schema.Known("kept for big: 3 of 4")
+	waits.Snap.Live.Kept = schema.Known("kept for big: 3 of 4 GPUs")
 	waits.Snap.Jobs = append(waits.Snap.Jobs, &schema.Job{Name: "q1-3", State: state.Waiting, Attempts: 3, Wait: &schema.Wait{Until: schema.Time(noon.Add(500 * time.Second))}})
 	waits.Snap.Counts[state.Waiting] = 3
 	waits.Snap.Counts[state.Pending] -= 3

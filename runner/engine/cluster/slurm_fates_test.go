@@ -191,6 +191,6 @@ func TestRealRefusedJobsFailWithReason(t *testing.T) {
 	})
 	b.Command("scontrol", "update", "partitionname=gpu", "state=up")
 	_ = b.Finish(cmd)
-	b.Says(said.String(), "some jobs wait: slurm accepts no more jobs like these now: "+drained)
+	b.Says(said.String(), "some jobs wait, because slurm accepts no more jobs like these now: "+drained)
 	b.Says(said.String(), "3 of 3 done")
 }

@@ -361,7 +361,7 @@ func (c *Cluster) backOff(batch []*engine.Launch, key string, refusal Refusal, t
 		return
 	}
 	why := c.dialect.Name() + " accepts no more jobs like these now: " + text
-	c.emit(engine.Event{Warnings: []string{"some jobs wait: " + why + "; gpurun will retry"}})
+	c.emit(engine.Event{Warnings: []string{"some jobs wait, because " + why + "; gpurun will retry"}})
 	for _, l := range batch {
 		if e := c.live[l.UniID]; e != nil {
 			c.emitQueued(e, engine.Queued{Reason: why})

@@ -125,7 +125,7 @@ var rules = []struct {
 	{"can never start", func(s *observation) bool { return s.row.Never && s.row.Reason != "" }, verdict{voids, neverStarts}},
 	{"the script failed", func(s *observation) bool { return s.row.State == Failed && s.row.Raw>>8&0xff != 0 }, verdict{voids, notStarted}},
 	{"listed as running, but no node has it", func(s *observation) bool { return s.runsWithoutStart() }, verdict{voids, resubmitted}},
-	{"over without having begun", func(s *observation) bool { return s.row.State.final() }, verdict{voids, resubmitted}},
+	{"ended without having begun", func(s *observation) bool { return s.row.State.final() }, verdict{voids, resubmitted}},
 }
 
 // begun reports whether a node has claimed the attempt.

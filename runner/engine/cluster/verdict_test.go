@@ -62,7 +62,7 @@ func TestVerdictOnEachEnd(t *testing.T) {
 		{"its node failed before it began", observation{keeps: true, row: row(NodeFailed, "n")}, verdict{voids, resubmitted}},
 		{"its node has no state folder", observation{row: Row{State: Failed, Raw: exitNoState << 8}}, verdict{voids, notStarted}},
 		{"its output could not be opened", observation{row: Row{State: Failed, Raw: 53}}, verdict{voids, resubmitted}},
-		{"over without having begun", observation{row: row(Completed, "n")}, verdict{voids, resubmitted}},
+		{"ended without having begun", observation{row: row(Completed, "n")}, verdict{voids, resubmitted}},
 
 		{"active", observation{claimed: node, row: row(Active, "n")}, verdict{waits, 0}},
 		{"begun; missing from lists", observation{claimed: node, missed: 9, silent: time.Minute}, verdict{waits, 0}},

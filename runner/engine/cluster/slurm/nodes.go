@@ -29,7 +29,7 @@ func readNodes(stdout string) ([]cluster.Node, error) {
 	for line := range strings.Lines(list) {
 		f := strings.Split(strings.TrimSpace(line), separator)
 		if len(f) < 5 {
-			return nil, fmt.Errorf("cannot parse the line %q of sinfo", strings.TrimSpace(line))
+			return nil, fmt.Errorf("cannot parse the line %q in the output of sinfo", strings.TrimSpace(line))
 		}
 		i, known := at[f[0]]
 		if !known {

@@ -164,7 +164,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
-			return nil, fmt.Errorf("cannot parse the line %q of squeue", line)
+			return nil, fmt.Errorf("cannot parse the line %q in the output of squeue", line)
 		}
 		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[13]}
 		r.Never = hopeless[f[3]] && (r.State != cluster.Pending || !strings.Contains(f[12], ",")) // a reason may apply to only one of the partitions

@@ -63,7 +63,7 @@ async function proof() {
   const mac = async (of: string) => hex(await crypto.subtle.sign('HMAC', key, text.encode(of)));
   const its = await mac(`${nonce} ${known.address}`);
   // A rejected token may be valid again when the real server is back.
-  if (its !== known.read && its !== known.control || (home ??= known.address) !== known.address) throw new Refused(before ? 0 : 401, [], 'this server did not prove that it has the token, so the page did not send its token');
+  if (its !== known.read && its !== known.control || (home ??= known.address) !== known.address) throw new Refused(before ? 0 : 401, [], 'this server did not prove that it has the token, so the page did not send the token');
   before = true;
   return mac(`session ${known.session}`);
 }

@@ -146,10 +146,10 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
     add('Pause', 'Do not start until resumed', 'pause', todo.filter((j) => !held.includes(j)));
     add('Resume', 'Start when its turn comes', 'resume', held);
   }
-  add('Forget', 'Run it again next time, although it succeeded', 'forget', good, many ? { loss: `The next run repeats ${count(good.length, 'job')}, ${gpuHours(good)}. Logs and outputs stay until then.` } : {});
+  add('Forget', 'Run it again next time, even though it succeeded', 'forget', good, many ? { loss: `The next run repeats ${count(good.length, 'job')}, ${gpuHours(good)}. Logs and outputs stay until then.` } : {});
   add('Mark as done', 'Record it as done without running it', 'done', jobs.filter((j) => j.state !== 'running' && !good.includes(j)), { force: ['Mark as done without outputs?', { without_outputs: true }] });
   const stop = [...is('running'), ...(alive ? todo : [])];
-  add('Stop', 'End it, or keep it from starting, until the next run', 'stop', stop, { danger: true, ...(is('running').length ? { loss: `${lossOf(stop)}${todo.length && alive ? ` ${count(todo.length, 'waiting job')} will not start.` : ''}` } : {}) });
+  add('Stop', 'End it, or keep it from starting in this run; it runs in the next run', 'stop', stop, { danger: true, ...(is('running').length ? { loss: `${lossOf(stop)}${todo.length && alive ? ` ${count(todo.length, 'waiting job')} will not start.` : ''}` } : {}) });
   return verbs;
 }
 
@@ -278,7 +278,7 @@ function FreeDialog({ file, onClose, send }: { file: string; onClose: () => void
           ))}
         </fieldset>
         <p role="status">{gpu != null && lossOf(there.find(([g]) => g === gpu)?.[1] ?? [])}</p>
-        <p class="muted">Its jobs restart on other GPUs. This run no longer uses the GPU.</p>
+        <p class="muted">The jobs on the GPU restart on other GPUs. This run no longer uses the GPU.</p>
         <Deed word="Free it" danger onClose={onClose} command={['stop', '--gpu', String(gpu ?? 0), '--file', file]} />
       </form>
     </Dialog>
@@ -296,7 +296,7 @@ function indices(ids: string, gpus: GPUs['gpus'] | null): Set<number> {
   return out;
 }
 
-const unmatched = (text: string) => tell('Nothing done: a quote has no other half', true, [text]);
+const unmatched = (text: string) => tell('Nothing done: unclosed quote or trailing backslash', true, [text]);
 
 function AddDialog({ file, onClose, send }: { file: string; onClose: () => void; send: Send }) {
   const [text, setText] = useState('');

@@ -142,7 +142,7 @@ function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
               {list.length > 1 && <span class="muted" title={list.slice(1).map((h) => `${clean(h.mine ? 'you' : h.who)} ${clean(h.what)}`).join('\n')}> +{list.length - 1}</span>}
               {!silent && !list.length && <span class="muted">{g.text && !g.fits ? <Text of={g.text} /> : 'free'}</span>}
               {g.quarantines.map((q) => <span class="warn"> quarantined until {time(q.until)}: <Text of={q.text} /></span>)}
-              {g.row_remap_pending && <span class="warn"> has faulty memory, which a GPU reset replaces</span>}
+              {g.row_remap_pending && <span class="warn"> has faulty memory until the GPU is reset</span>}
             </p>
             {isOpen && <Details id={`gpu-${i}`} g={g} />}
           </li>
@@ -164,7 +164,7 @@ function Details({ id, g }: { id: string; g: GPU }) {
         <dt>Free memory</dt><dd>{bytes(g.memory_free_bytes)}</dd>
         <dt>A job now</dt><dd>{g.fits ? 'could start here' : 'could not start here'}{g.text ? <>: <Text of={g.text} /></> : ''}</dd>
       </dl>
-      {g.processes == null ? <p class="muted">Cannot list its processes.</p> : g.processes.length > 0 && (
+      {g.processes == null ? <p class="muted">Cannot list the GPU's processes.</p> : g.processes.length > 0 && (
         <div class="scroll"><table class="data">
           <caption class="hidden-text">Processes on GPU {g.index}</caption>
           <thead><tr><th scope="col" class="num">PID</th><th scope="col">User</th><th scope="col">Command</th><th scope="col" class="num">Memory</th><th scope="col">Idle for</th></tr></thead>
@@ -187,7 +187,7 @@ function Waiting({ waiting, gpus }: { waiting: Waiter[]; gpus: GPU[] }) {
   return (
     <div class="card scroll" tabIndex={0} role="region" aria-label="Waiting runs"><table class="data">
       <caption class="hidden-text">Runs waiting for GPUs, in order</caption>
-      <thead><tr><th scope="col" class="num">#</th><th scope="col">User</th><th scope="col">Requests</th><th scope="col" class="num">Holds</th><th scope="col">Waiting for</th></tr></thead>
+      <thead><tr><th scope="col" class="num">#</th><th scope="col">User</th><th scope="col">Requests</th><th scope="col" class="num">Holds</th><th scope="col">Waited</th></tr></thead>
       <tbody>{waiting.map((w) => (
         <tr key={w.position} class={w.you ? 'you' : ''}>
           <td class="num">{w.position}</td>

@@ -71,7 +71,7 @@ function Why({ job, row }: { job: Because; row?: string }) {
             <tbody>{wait.gpus.map((g) => <tr key={g.uuid}><th scope="row">GPU {g.index}</th><td><Text of={g.text} /></td></tr>)}</tbody>
           </table>
         )}
-        {wait?.until && <p class="muted">Until {time(wait.until)}.</p>}
+        {wait?.until && <p class="muted">Waits until {time(wait.until)}.</p>}
         {job.plan && job.plan.expected_seconds != null && <p class="muted">Similar jobs take {duration(job.plan.expected_seconds)}.</p>}
       </div>
     </section>

@@ -44,7 +44,7 @@ function App({ r }: { r: Report }) {
   if (r.failures.length) parts.push(['failures', 'Failures', (
     <Failures groups={r.failures} name={(name) => <button key={name} class="link" onClick={() => open(name)}>{name}</button>}
       all={(f) => <a href="#jobs" onClick={() => choose({ failure: r.failures.indexOf(f) })}>all {count(f.count, 'job')}</a>}
-      log={(f) => f.lines.length > 0 ? <pre class="log" ref={(e) => { if (e) e.scrollTop = e.scrollHeight; }} tabIndex={0} aria-label={`Last lines of the log of ${f.jobs[0]}`}>{cleanLog(f.lines.join('\n'))}</pre> : <p class="muted">Its log is empty or gone.</p>} />
+      log={(f) => f.lines.length > 0 ? <pre class="log" ref={(e) => { if (e) e.scrollTop = e.scrollHeight; }} tabIndex={0} aria-label={`Last lines of the log of ${f.jobs[0]}`}>{cleanLog(f.lines.join('\n'))}</pre> : <p class="muted">The log of {f.jobs[0]} is empty or gone.</p>} />
   ), `${count(r.failures.length, 'kind')}, ${count(r.failures.reduce((n, f) => n + f.count, 0), 'job')}`]);
   if (lanes.items.length) parts.push(['timeline', 'Timeline', <Attempts lanes={lanes} now={seconds(r.now)} open={(a) => setJob(a.at)} />]);
   if (r.readings) parts.push(['gpus', 'GPUs', <GPUs r={r} />]);

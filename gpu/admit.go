@@ -63,7 +63,7 @@ var (
 	company = []rule{
 		{code: Quarantined, refuses: func(q *query, d *device) bool {
 			return q.req.Avoid != "" && slices.Contains(q.req.Avoid.List(), string(d.UUID))
-		}, words: text("the job failed on it and tries other GPUs first")},
+		}, words: text("the job failed on this GPU and tries other GPUs first")},
 		{code: Held, refuses: func(q *query, d *device) bool {
 			return slices.ContainsFunc(d.holds, func(h hold) bool { return !d.beside(q.req.Share, h.Share) })
 		}, words: func(_ *query, d *device) string { return heldByRun(len(d.holds)) }, ours: withoutOurs},

@@ -122,7 +122,7 @@ func (l *loop) status(whole bool) *schema.Status {
 		}
 	}
 	for _, h := range st.Live.Held {
-		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%s held, starting with %s, because the first attempts of %s failed with the same error: %s", state.Count(h.Jobs, "job"), h.First, state.Count(h.Attempts, "similar job"), h.Cause)})
+		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%s held (the first is %s), because the first attempts of %s failed with the same error: %s", state.Count(h.Jobs, "job"), h.First, state.Count(h.Attempts, "similar job"), h.Cause)})
 	}
 	return st
 }
@@ -249,7 +249,7 @@ func Supersedes(here *state.Record, there *state.Fact) string {
 	case here == nil || here.Time.Before(there.Time):
 		return ""
 	case here.Forgotten:
-		return "forgotten here, unchanged"
+		return "forgotten in this batch, unchanged"
 	case here.State == state.Succeeded:
 		return Already[control.OpDone]
 	}

@@ -102,7 +102,7 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	}
 	for _, c := range claims {
 		if !known(c.UUID) { // the warning has no text chosen by c's user
-			s.warn("ignoring the claim of %s on GPUs that this host does not have", c.User)
+			s.warn("ignoring a claim by %s on GPUs that this host does not have", c.User)
 		}
 	}
 	slices.SortStableFunc(claims, func(a, b gpu.Claim) int {

@@ -25,7 +25,7 @@ func (r *reader) jobKey(k, v *yaml.Node) bool {
 		r.Warning(k.Line, k.Column, "to use it in gpurun, write the jobs as YAML", "%q is not a block key; gpurun leaves it to your scripts", k.Value)
 		return true
 	case !slices.Contains(blockJobKeys, word):
-		r.Problem(k.Line, k.Column, "remove it; for jobs that need it, write the file as YAML", "%q has no effect in a block file", k.Value)
+		r.Problem(k.Line, k.Column, "remove it; for jobs that need it, write them as YAML", "%q has no effect in a block file", k.Value)
 		return true
 	}
 	if source.Child(r.config.Job, word) != nil {

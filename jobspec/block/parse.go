@@ -148,7 +148,7 @@ func (p *parser) neither(lines []line) {
 			return
 		}
 		if i < len(lines)-1 && queueAndGB.MatchString(l.text) {
-			p.problem(lines[i+1], "put a blank line before it", "unexpected line after %q on line %d, which ends the block", source.Clip(l.text), l.line)
+			p.problem(lines[i+1], "put a blank line before it", "unexpected line: the block ends with %q on line %d", source.Clip(l.text), l.line)
 			return
 		}
 	}

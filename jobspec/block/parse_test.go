@@ -35,7 +35,7 @@ func TestInvalidBlocksAreReported(t *testing.T) {
 		{"one line", "\n ls", `f:2:2: line 2 is not a job: "ls" (a job is commands and a line "queue,GB", or a queue line, commands and a GB line); end it with a line "queue,GB", for example 1,20`},
 		{"Chinese comma", "ls\n1，20\n", `f:2:1: no ASCII comma in "1，20"; write 1,20`},
 		{"no blank line", "ls\n1,2\npwd\n1,2", `f:2:1: unexpected "1,2" inside a block; add a blank line after it`},
-		{"line after the end", "ls\n1,2\npwd", `f:3:1: unexpected line after "1,2" on line 2, which ends the block; put a blank line before it`},
+		{"line after the end", "ls\n1,2\npwd", `f:3:1: unexpected line: the block ends with "1,2" on line 2; put a blank line before it`},
 		{"no command", "1,20", `f:1:1: "1,20" has no command to run; add a command above it`},
 		{"numbers only", "1\n2\n3", `f:1:1: the block has no command to run; add a command between the queue and the numbers at the end`},
 		{"queue twice", "1 #queue\nls\n1,20", `f:1:1: the queue is set twice, here and on line 3; remove one of them`},

@@ -162,7 +162,7 @@ func (e *edit) swap(s Set, spans []span) bool {
 		got, err = e.format.values(e.root)
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		return e.problem(s, "simplify that value in the file", "setting %q would also change something else", strings.Join(s.Path, "."))
+		return e.problem(s, "simplify that value in the file", "setting %q would also change other values", strings.Join(s.Path, "."))
 	}
 	return true
 }

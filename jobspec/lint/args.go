@@ -28,10 +28,10 @@ func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 	line, col := lineOf(src, t, strings.Count(script[:from], "\n"))
 	switch {
 	case comment:
-		src.Problem(line, col, "put the command they belong to at the end of the script", "args would become part of the comment in %q", source.Clip(text))
+		src.Problem(line, col, "put the command that takes the args at the end of the script", "args would become part of the comment in %q", source.Clip(text))
 	case experiment: // its program is a setting shared by all jobs
 	case !takesArgs(script):
-		src.Problem(line, col, "put the command they belong to at the end of the script, or write them in that command", "args cannot follow %q", source.Clip(text))
+		src.Problem(line, col, "put the command that takes the args at the end of the script, or write the args in that command", "args cannot follow %q", source.Clip(text))
 	case sign || quote == 0 && endsScript.MatchString(text):
 		src.Warning(line, col, "move the command that takes the args to the end, or write the args in that command", "args are appended to %q, so only its last command gets them", source.Clip(text))
 	}

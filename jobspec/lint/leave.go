@@ -96,7 +96,7 @@ func (l *linter) detachedWork(c *syntax.CallExpr, maybe bool, hint string, waits
 	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
 		return
 	}
-	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job, so the job ends immediately and the next one gets its GPUs", hint)
+	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job, so the job ends immediately and its GPUs go to the next job", hint)
 }
 
 // monitoringCommands watch work outside the job, and do none of their own.

@@ -56,7 +56,7 @@ func (p *runLog) Usage(g *state.GPUReadings, now time.Time) *schema.BatchUsage {
 	shorter := max(wall/time.Duration(n), longest)
 	if set := p.ref.Batch != nil && p.ref.Batch.Settings.Slots > 0; !set && n > 1 && 4*shorter <= 3*wall {
 		if !p.ref.Alive {
-			text += fmt.Sprintf(", at best %s instead of %s", state.Spell(shorter), state.Spell(wall))
+			text += fmt.Sprintf(" (at best, the run takes %s instead of %s)", state.Spell(shorter), state.Spell(wall))
 		}
 		u.Advice = append(u.Advice, text)
 	}

@@ -194,7 +194,7 @@ func (h *host) handle(x *held) {
 		j.Record.Env = append(j.Record.Env, fmt.Sprint("SLURM_JOB_ID=", id), fmt.Sprint("SLURM_JOBID=", id), fmt.Sprint("SLURM_ARRAY_JOB_ID=", j.Group))
 		x.answer(message{Group: j.Group})
 	case x.Op == "command" && len(argv) > 0 && !h.Proof && !match(h.Record, argv) && !match(h.Run, argv) && containerTool().MatchString(strings.Join(argv, " ")):
-		note(&h.report.Warnings, "neither recorded nor run: "+strings.Join(argv[:2], " ")+"; if the jobs need it, run it before them")
+		note(&h.report.Warnings, "neither recorded nor run: "+strings.Join(argv[:2], " ")+"; if the jobs need this command, run it before them")
 		x.answer(message{})
 	case x.Op == "command" && len(argv) > 0:
 		h.changed, h.polls = time.Now(), 0

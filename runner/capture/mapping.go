@@ -263,7 +263,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 			if path == "" || strings.ContainsAny(path, "$~") {
 				return ""
 			} else if logs[path] > 1 {
-				note(&m.left, "several jobs share a log ("+relative(m.Dir, path)+"): skipped; each job gets its own")
+				note(&m.left, "several jobs share a log ("+relative(m.Dir, path)+"): skipped; each job gets its own log")
 				return ""
 			}
 			return relative(r.Dir, path)
@@ -274,12 +274,12 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 			c.Stdout, c.Stderr = at(r.Stdout), at(r.Stderr)
 		}
 		if r.Stdin != "" {
-			note(&m.left, "jobs have no standard input: "+fold.Script(c.Run[0])+" < "+relative(r.Dir, r.Stdin)+" was skipped")
+			note(&m.left, "jobs have no standard input: skipped the input of "+fold.Script(c.Run[0])+" < "+relative(r.Dir, r.Stdin))
 		}
 		out = append(out, c)
 	}
-	if len(unset) > 0 { // a job file cannot unset a variable
-		note(&m.left, "the launcher unsets variables that its jobs inherit: "+few(unset))
+	if len(unset) > 0 {
+		note(&m.left, "the launcher unsets variables, but a job file cannot: "+few(unset))
 	}
 	if limited > 0 && limited < len(out) {
 		note(&m.left, fmt.Sprintf("max_concurrent limits all jobs, but the launcher limits only %d of its commands, to %d at a time", limited, m.Most))

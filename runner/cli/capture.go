@@ -103,7 +103,7 @@ func (c *captureCmd) Run(a *app) error {
 	a.Warn(warnings...)
 	if err := c.prove(m, config, r.Commands); err != nil {
 		_ = os.Remove(file)
-		return &batches.Failure{Code: batches.ExitInternal, Text: "proof failed, " + c.Output + " was removed: " + err.Error(), Err: err}
+		return &batches.Failure{Code: batches.ExitInternal, Text: "proof failed, so " + c.Output + " was removed: " + err.Error(), Err: err}
 	}
 	fmt.Fprintf(a.out, "proof: %s starts the %s with identical arguments, folder and environment\n", c.Output, n)
 	if _, err := jobspec.Load([]string{c.Output}, jobspec.Options{Lint: true}); err != nil { // for example, because of docker run -d

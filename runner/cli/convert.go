@@ -36,7 +36,7 @@ func (c *convertCmd) Run(a *app) error {
 		if len(a.settings)+len(c.Param) > 0 {
 			return &batches.Failure{Code: batches.ExitUsage, Text: f.Path + " is already YAML, so convert would ignore these flags", Hint: "add their values to the file"}
 		} else if batch.Sweep != "" {
-			_, err = fmt.Fprintf(a.out, "# %s (W&B sweep) as native YAML, by gpurun convert. Keep this file next to it.\n%s", f.Path, batch.Sweep)
+			_, err = fmt.Fprintf(a.out, "# %s (W&B sweep) as native YAML, by gpurun convert. Keep this file in the same folder.\n%s", f.Path, batch.Sweep)
 			return err
 		}
 		data, err := os.ReadFile(f.Path)
@@ -45,7 +45,7 @@ func (c *convertCmd) Run(a *app) error {
 		}
 		return err
 	}
-	fmt.Fprintf(a.out, "# %s (%s) as native YAML, by gpurun convert. Keep this file next to it.\n", f.Path, f.Dialect)
+	fmt.Fprintf(a.out, "# %s (%s) as native YAML, by gpurun convert. Keep this file in the same folder.\n", f.Path, f.Dialect)
 	for _, note := range jobspec.Unlike(f.Dialect) {
 		fmt.Fprintln(a.out, "# Difference: "+note+".")
 	}

@@ -76,7 +76,7 @@ func (p *planning) printExpected(w io.Writer) {
 		sum += e.takes * time.Duration(p.batch.Jobs[id].Spec.Request.Min)
 	}
 	if known > 0 {
-		fmt.Fprintf(w, "about %.2f GPU hours, estimated from runs similar to %d of these jobs; plan --simulate shows when each would run\n", sum.Hours(), known)
+		fmt.Fprintf(w, "about %.2f GPU hours, estimated from runs similar to %d of these jobs; plan --simulate shows when each job would run\n", sum.Hours(), known)
 	}
 }
 

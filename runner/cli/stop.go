@@ -140,7 +140,7 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 		}
 	}
 	if len(chosen) == 0 {
-		fmt.Fprintln(a.out, ref.File+" is not running: nothing "+map[bool]string{false: "to stop", true: "starts"}[c.Drain])
+		fmt.Fprintln(a.out, ref.File+" is not running: "+map[bool]string{false: "nothing to stop", true: "no jobs start"}[c.Drain])
 		return nil
 	}
 	if err := batches.NoCopy(s); err != nil {

@@ -28,7 +28,7 @@ func (p *Process) OpenEngine(kind engine.Kind, dir string, log zerolog.Logger, c
 func LockOf(engine string) (*os.File, error) {
 	f, err := disk.OpenLock(engine)
 	if err != nil {
-		err = &batches.Failure{Code: batches.ExitState, Text: "cannot lock out your other runs: " + err.Error(), Err: err, Hint: "set HOME or XDG_STATE_HOME to your own folder on a file system shared by all login nodes"}
+		err = &batches.Failure{Code: batches.ExitState, Text: "cannot open the lock that your runs share: " + err.Error(), Err: err, Hint: "set HOME or XDG_STATE_HOME to your own folder on a file system shared by all login nodes"}
 	}
 	return f, err
 }

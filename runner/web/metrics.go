@@ -47,8 +47,8 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 		put("gpurun_gpu_memory_bytes", "Memory of a GPU.", total)
 		put("gpurun_gpu_memory_used_bytes", "Memory in use.", used)
 		put("gpurun_gpu_utilization_ratio", "Utilization, from 0 to 1.", util)
-		put("gpurun_gpu_claimed", "GPUs that a user's gpurun holds.", slices.CompactFunc(fits, func(a, b figure) bool { return a.labels == b.labels }))
-		put("gpurun_runs_waiting", "Runs waiting for GPUs, of all users.", []figure{{"", float64(len(d.Waiting))}})
+		put("gpurun_gpu_claimed", "GPUs that a user's runs hold.", slices.CompactFunc(fits, func(a, b figure) bool { return a.labels == b.labels }))
+		put("gpurun_runs_waiting", "Runs of all users that are waiting for GPUs.", []figure{{"", float64(len(d.Waiting))}})
 	}
 	var alive, jobs []figure
 	for _, row := range s.rows() {

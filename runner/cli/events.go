@@ -22,7 +22,7 @@ type eventsCmd struct {
 }
 
 func (eventsCmd) Help() string {
-	return helpText("To continue later, use --after with the last seq that you saw.",
+	return helpText("To continue later, use --after with the last seq you saw.",
 		`gpurun events jobs.yaml | jq -c 'select(.kind == "end")'`,
 		"gpurun events -f --after 120 jobs.yaml")
 }

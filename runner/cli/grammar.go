@@ -43,7 +43,7 @@ type grammar struct {
 	Set        setCmd        `cmd:"" group:"Steer" help:"Change settings of a run, or of its jobs."`
 	Forget     forgetCmd     `cmd:"" group:"Steer" help:"Make finished jobs run again next time."`
 	Done       doneCmd       `cmd:"" group:"Steer" help:"Record jobs as done without running them."`
-	GPUs       gpusCmd       `cmd:"" name:"gpus" group:"Host" help:"Show GPUs, who uses them, and what fits."`
+	GPUs       gpusCmd       `cmd:"" name:"gpus" group:"Host" help:"Show GPUs, their users, and which fit a job."`
 	Queue      queueCmd      `cmd:"" group:"Host" help:"Show who is waiting for GPUs, in order."`
 	Usage      usageCmd      `cmd:"" group:"Host" help:"Show GPU hours by user and batch, or for one file."`
 	Doctor     doctorCmd     `cmd:"" group:"Set up" help:"Check this host and suggest fixes."`

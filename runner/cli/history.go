@@ -17,7 +17,7 @@ import (
 
 type historyCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string  `arg:"" optional:"" name:"job" help:"Jobs or globs whose attempts to show; without any, a summary of each run."`
+	Jobs      []string  `arg:"" optional:"" name:"job" help:"Show the attempts of these jobs or globs (default: a summary of each run)."`
 	Since     *timeFlag `placeholder:"TIME" help:"How far back to look, e.g. 12h or 2d (default: all)."`
 	JSON      bool      `name:"json" help:"Print JSON."`
 }

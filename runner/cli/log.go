@@ -26,7 +26,7 @@ type logCmd struct {
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs."`
 	Failed    bool     `help:"Print the logs of failed jobs."`
 	Lines     int      `short:"n" placeholder:"N" help:"Print only the last N lines of each log."`
-	Follow    bool     `short:"f" help:"Keep printing until the job ends, through retries."`
+	Follow    bool     `short:"f" help:"Keep printing until the job ends, across retries."`
 	Path      bool     `help:"Print only the path of the log."`
 	Raw       bool     `help:"Send control sequences to the terminal unchanged."`
 }

@@ -243,7 +243,7 @@ func (l ownOnly) Accept() (net.Conn, error) {
 // reader may store the output.
 func (c *webCmd) printAddress(a *app, conf *web.Config, where string, files []string) {
 	if !strings.HasPrefix(where, "http") {
-		fmt.Fprintf(a.out, "listening on %s; send the header Authorization: Bearer TOKEN, with the token in %s\n", where, strings.Join(files, " or (for control) "))
+		fmt.Fprintf(a.out, "listening on %s; send the header Authorization: Bearer TOKEN, with the token from %s\n", where, strings.Join(files, " or (for control) "))
 		return
 	}
 	if !a.OutTTY {

@@ -62,7 +62,7 @@ func (c *Copy) Write() (kept string, err error) {
 		}
 		return "", err
 	case c.Lock == "":
-		return "", fmt.Errorf("config %q was changed after gpurun wrote it; delete it", c.Path)
+		return "", fmt.Errorf("config %q was changed after gpurun wrote it: save your changes elsewhere, then delete the file", c.Path)
 	}
 	if !host.Exists(c.Lock) {
 		if kept, err = c.keep(); err != nil {

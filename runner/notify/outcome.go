@@ -49,7 +49,7 @@ var classes = map[class]struct {
 	broken:       {"the connection was lost", "try again", true},
 	moved:        {"it redirects to another URL", "use the URL that it redirects to", false},
 	unauthorized: {"it does not accept the token or password", "create a new one and export it", false},
-	gone:         {"it does not know this address", "copy the URL again, and check that the webhook or chat still exists", false},
+	gone:         {"it does not recognize this address", "copy the URL again, and check that the webhook or chat still exists", false},
 	refused:      {"it rejected the message", "check that the URL belongs to this service, or choose another with SERVICE+https://", false},
 	tooMany:      {"too many messages", "send fewer, e.g. with on: [done]", true},
 	troubled:     {"it reported an internal error", "try again later", true},
@@ -61,7 +61,7 @@ func (o outcome) ok() bool { return o.Class == delivered }
 // passes reports whether a retry may succeed.
 func (o outcome) passes() bool { return classes[o.Class].passes }
 
-// String describes the problem: "it does not know this address (404)".
+// String describes the problem: "it does not recognize this address (404)".
 func (o outcome) String() string {
 	c, ok := classes[o.Class]
 	if !ok {

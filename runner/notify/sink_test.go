@@ -234,7 +234,7 @@ func TestFailedMessagesAreRetried(t *testing.T) {
 		"delivered":           {always(delivered), 1, ""},
 		"second try succeeds": {func(n int) outcome { return outcome{Class: map[bool]class{true: troubled, false: delivered}[n == 1]} }, 2, ""},
 		"temporary error":     {always(troubled), 3, "cannot notify command x: it reported an internal error; try again later (gpurun notify --test tries again)"},
-		"permanent error":     {func(int) outcome { return outcome{Class: gone, Code: 404} }, 1, "cannot notify command x: it does not know this address (404); copy the URL again, and check that the webhook or chat still exists (gpurun notify --test tries again)"},
+		"permanent error":     {func(int) outcome { return outcome{Class: gone, Code: 404} }, 1, "cannot notify command x: it does not recognize this address (404); copy the URL again, and check that the webhook or chat still exists (gpurun notify --test tries again)"},
 		"no response":         {always(silent), 3, "cannot notify command x: no response within 10 s; check the port, the firewall, and whether a proxy is needed (HTTPS_PROXY) (gpurun notify --test tries again)"},
 	} {
 		t.Run(name, func(t *testing.T) {

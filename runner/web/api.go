@@ -73,7 +73,7 @@ var resultParams = []param{
 func operations() []operation {
 	const batch = "/batches/{batch}"
 	ops := []operation{
-		{path: "/hello", says: "Proof that the server knows each token: hexadecimal HMAC-SHA256 of the nonce, a space and the address, keyed once with the read token and once with the control token. Check that the address is the one you expect, because another server could forward a proof.", query: []param{{name: "nonce", says: "16 to 128 characters, never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
+		{path: "/hello", says: "Proof that the server has each token: hexadecimal HMAC-SHA256 of the nonce, a space and the address, keyed once with the read token and once with the control token. Check that the address is the one you expect, because another server could forward a proof.", query: []param{{name: "nonce", says: "16 to 128 characters, never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
 		{path: "", says: "What this token allows.", right: Read, answer: schema.Session{}, json: (*call).session},
 		{path: "/openapi.json", says: "This document.", right: Read, answer: map[string]any{}, json: func(c *call) (any, error) { return c.server.Document(), nil }},
 		{path: "/host", says: "The GPUs of this host, who uses them, the queue for them, and the host's rules.", right: Read, answer: schema.GPUs{}, json: (*call).host},

@@ -105,12 +105,12 @@ var rules = []struct {
 	{"ended by a cluster that forgets nothing", func(s *observation) bool {
 		return s.record != nil && s.keeps && (s.row.State.final() || s.unexplained())
 	}, verdict{ends, cancelled}},
-	{"ended by a cluster that no longer knows why", func(s *observation) bool { return s.record != nil && s.unexplained() }, verdict{ends, resubmitted}},
+	{"ended by a cluster that no longer reports why", func(s *observation) bool { return s.record != nil && s.unexplained() }, verdict{ends, resubmitted}},
 	{"waiting for the cluster to confirm the record", func(s *observation) bool { return s.record != nil }, verdict{}},
 
 	{"may still be in submission", func(s *observation) bool { return s.calling }, verdict{}},
 	{"begun, then failed without a record", func(s *observation) bool { return s.closed() && s.row.State == Failed }, verdict{ends, lost}},
-	{"has begun and sent nothing for long; completed, or no longer listed", func(s *observation) bool {
+	{"begun, silent for long, and completed or no longer listed", func(s *observation) bool {
 		return s.begun() && (s.row.State == Completed || s.gone()) && s.silent > deadAfter
 	}, verdict{ends, resubmitted}},
 	{"begun", func(s *observation) bool { return s.begun() }, verdict{}},
@@ -118,10 +118,10 @@ var rules = []struct {
 	{"an earlier run kept it from starting", func(s *observation) bool { return s.taken }, verdict{ends, withdrawn}},
 	{"cancelled on a node: its start failed", func(s *observation) bool { return s.row.State == Cancelled && s.row.Node != "" }, verdict{voids, resubmitted}},
 	{"cancelled while it waited", func(s *observation) bool { return s.row.State == Cancelled }, verdict{voids, cancelled}},
-	{"gone, but the accounts may lag", func(s *observation) bool { return s.gone() && s.keeps && s.missing < accounted }, verdict{}},
+	{"gone, but the accounting may be late", func(s *observation) bool { return s.gone() && s.keeps && s.missing < accounted }, verdict{}},
 	{"gone from a cluster that forgets nothing", func(s *observation) bool { return s.gone() && s.keeps }, verdict{voids, cancelled}},
 	{"cancelled alone: other tasks of its job are listed", func(s *observation) bool { return s.gone() && s.partial }, verdict{voids, cancelled}},
-	{"forgotten with all of its job", func(s *observation) bool { return s.gone() }, verdict{voids, resubmitted}},
+	{"gone with its whole job", func(s *observation) bool { return s.gone() }, verdict{voids, resubmitted}},
 	{"can never start", func(s *observation) bool { return s.row.Never && s.row.Reason != "" }, verdict{voids, neverStarts}},
 	{"the script failed", func(s *observation) bool { return s.row.State == Failed && s.row.Raw>>8&0xff != 0 }, verdict{voids, notStarted}},
 	{"listed as running, but no node has it", func(s *observation) bool { return s.runsWithoutStart() }, verdict{voids, resubmitted}},

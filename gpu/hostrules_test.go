@@ -142,9 +142,9 @@ func TestHostRulesRefuseDevices(t *testing.T) {
 		{"another user's claim does not count", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, []Claim{{UUID: "GPU-0", UID: bob, User: "bob", Job: "x"}}, one(GiB),
 			[]string{"held by bob, x", "", ""}},
 		{"hours", func(h *HostRules) { h.Hours = []DeviceHours{{[]string{"2"}, night}} }, nil, one(GiB),
-			[]string{"", "", "closed until 20:00: hours: Mon-Fri 20:00-08:00" + hostFile}},
+			[]string{"", "", "closed until 20:00 by hours: Mon-Fri 20:00-08:00" + hostFile}},
 		{"hours for all devices and for one", func(h *HostRules) { h.Hours = []DeviceHours{{nil, weekend}, {[]string{"2"}, night}} }, nil, one(GiB),
-			[]string{"closed until Sat 00:00: hours: Sat-Sun" + hostFile, "closed until Sat 00:00: hours: Sat-Sun" + hostFile, "closed until 20:00: hours: Sat-Sun, Mon-Fri 20:00-08:00" + hostFile}},
+			[]string{"closed until Sat 00:00 by hours: Sat-Sun" + hostFile, "closed until Sat 00:00 by hours: Sat-Sun" + hostFile, "closed until 20:00 by hours: Sat-Sun, Mon-Fri 20:00-08:00" + hostFile}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestHoursApplyBetweenReadings(t *testing.T) {
 	night, _ := ParseHours("20:00-08:00")
 	p := NewPool(some(1, 24*GiB), anyone())
 	closed := hostRules(func(h *HostRules) { h.Hours = []DeviceHours{{nil, night}} })
-	want := []string{"closed until 20:00: hours: 20:00-08:00" + hostFile}
+	want := []string{"closed until 20:00 by hours: 20:00-08:00" + hostFile}
 	if got := admitted(p, sec(1), closed, nil, one(GiB)); !slices.Equal(got, want) {
 		t.Errorf("at noon: %q", got)
 	}

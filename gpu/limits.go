@@ -67,7 +67,7 @@ func (p *Pool) closed(now time.Duration, d *device) string {
 		}
 	}
 	if why := hours.Closed(p.clock(now)); why != "" {
-		return why + ": " + h.WithSource("hours: %s", hours)
+		return why + " by " + h.WithSource("hours: %s", hours)
 	}
 	return ""
 }

@@ -47,7 +47,7 @@ func (r *tableReader) csv() {
 			r.header(c, fields)
 		case !slices.ContainsFunc(fields, func(f string) bool { return f != "" }):
 		case len(fields) != len(r.Names):
-			r.fail(line, 1, "quote values that contain a comma, or add commas for missing values", "this row has %s, the header has %d", values(len(fields)), len(r.Names))
+			r.fail(line, 1, "quote values that contain a comma, or add commas for missing values", "this row has %s, but the header has %d", values(len(fields)), len(r.Names))
 		default:
 			row := make([]tableValue, len(fields))
 			for i, f := range fields {

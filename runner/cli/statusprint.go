@@ -73,7 +73,7 @@ func (c *statusCmd) print(w io.Writer, s *batches.Progress, width int, now time.
 	for _, h := range live.Held {
 		text := terminal.HeldLine(h)
 		if s.Alive {
-			text += fmt.Sprintf(" (gpurun retry %s starts them)", h.First)
+			text += fmt.Sprintf(" (gpurun retry %s starts the held jobs)", h.First)
 		}
 		line(text)
 	}

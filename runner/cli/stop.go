@@ -96,7 +96,7 @@ func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named
 	}
 	hints := map[string]string{
 		runner.StillRuns:   "wait for running jobs to end, or run gpurun stop first",
-		batches.Unrecorded: ref.Command() + " --skip '*' records how it ended and starts nothing; then try again",
+		batches.Unrecorded: ref.Command() + " --skip '*' records the end of these jobs and starts nothing; then try again",
 	}
 	for _, k := range rep.Kept {
 		if hint := hints[k.Why]; hint != "" && len(rep.Done) == 0 {

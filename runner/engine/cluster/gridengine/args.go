@@ -57,7 +57,7 @@ func (Dialect) Args(a cluster.JobRequest) ([]string, error) {
 	if a.Memory > 0 {
 		name, each := strings.CutSuffix(a.Options["memory_resource"], perSlot)
 		if name == "" {
-			return nil, fmt.Errorf("memory: no memory resource known for this cluster: set cluster: {memory_resource: NAME}, often mem_free or h_vmem/slot (qconf -sc lists all)")
+			return nil, fmt.Errorf("memory: no memory resource known for this cluster: set cluster: {memory_resource: NAME}, where NAME is often mem_free or h_vmem/slot (qconf -sc lists all)")
 		}
 		size := a.Memory
 		if name == "h_vmem" || name == "s_vmem" {

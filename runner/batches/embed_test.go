@@ -53,7 +53,7 @@ func TestGoProgramExplainsJob(t *testing.T) {
 		t.Fatalf("got %+v", w.Status.Jobs)
 	}
 	text := strings.Join(w.Chain(w.Status.Jobs[i]), "\n")
-	for _, want := range []string{"blocked", "a (jobs.yaml:1): failed", "exit", "the next run will run it"} {
+	for _, want := range []string{"blocked", "a (jobs.yaml:1): failed", "exit", "it will run in the next run"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %q", text, want)
 		}

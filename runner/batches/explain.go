@@ -182,7 +182,7 @@ func (w *explanation) outlook(j *schema.Job) []string {
 	case p == nil || p.Code == schema.PlanRunning || j.Wait != nil || w.Status.Run != nil && w.Status.Run.Alive && j.State == state.Pending:
 		return nil
 	case p.Run:
-		return []string{"the next run will run it: " + p.Details[0]}
+		return []string{"it will run in the next run: " + p.Details[0]}
 	}
-	return []string{"the next run will not run it: " + p.Details[0]}
+	return []string{"it will not run in the next run: " + p.Details[0]}
 }

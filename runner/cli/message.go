@@ -117,7 +117,7 @@ func problemsFailure(err error) error {
 		return err
 	}
 	head, lines := summarizeProblems(err)
-	return &batches.Failure{Code: batches.ExitUsage, Text: head + ", nothing was started", Err: err, Lines: lines}
+	return &batches.Failure{Code: batches.ExitUsage, Text: head + "; nothing was started", Err: err, Lines: lines}
 }
 
 // summarizeProblems returns the number of errors in job files as text, and lines about the first of them.

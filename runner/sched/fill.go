@@ -189,26 +189,27 @@ func (c *Core) pick(id int32) (gpu.Grant, bool) {
 	}
 	g, ok := c.pool.Find(c.now.Boot, cl.req, aside)
 	if req := cl.req; !ok && req.Avoid != "" && !c.waitsForOtherGPUs(id, req, aside) {
-		req.Avoid = ""
-		return c.pool.Find(c.now.Boot, req, aside)
+		for !ok && req.Avoid != "" { // as few of these GPUs as possible
+			req.Avoid = gpu.NamesOf(req.Avoid.List()[1:])
+			g, ok = c.pool.Find(c.now.Boot, req, aside)
+		}
 	}
 	return g, ok
 }
 
 // waitsForOtherGPUs reports whether a job waits for GPUs other than those that it avoids. Enough
 // such GPUs must be free or held by this run, and the job's patience must not be over. After a
-// death with the signature of a device fault, the job waits regardless of both, until no other job
-// of the run is left.
+// death with the signature of a device fault, another run may hold them, too, and the job waits
+// regardless while another job of the run is left.
 func (c *Core) waitsForOtherGPUs(id int32, req gpu.Request, aside []gpu.UUID) bool {
+	patient := !c.overtaken(&c.waiter.firstInLine, id)
 	if c.health.signed(id) {
 		others := func(cl *class) bool { return c.firstOf(cl) >= 0 && cl.req.Avoid == "" }
-		return len(c.live.all)+len(c.moves)+c.counts[waiting] > 0 || slices.ContainsFunc(c.classes, others)
-	}
-	if c.overtaken(&c.waiter.firstInLine, id) {
-		return false
+		return len(c.live.all)+len(c.moves)+c.counts[waiting] > 0 || slices.ContainsFunc(c.classes, others) ||
+			patient && c.canRunElsewhere(id, c.health.jobs[id].on)
 	}
 	free, ours := c.pool.Candidates(c.now.Boot, req, aside)
-	return len(free)+len(ours) >= req.Min
+	return patient && len(free)+len(ours) >= req.Min
 }
 
 // canRunElsewhere reports whether a job could ever run on GPUs other than these.

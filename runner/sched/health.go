@@ -355,15 +355,19 @@ func (m jobHealth) commonDevices(a *attempt) []gpu.UUID {
 	return slices.DeleteFunc(slices.Clone(m.suspects), func(id gpu.UUID) bool { return !slices.Contains(a.grant.UUIDs, id) })
 }
 
-// avoid returns the devices that a job currently avoids.
+// avoid returns the devices that a job currently avoids, the likeliest to be at fault last.
 func (h *health) avoid(job int32) gpu.Names {
 	m := h.jobs[job]
 	if !m.away {
 		return ""
 	}
-	names := make([]string, len(m.on))
-	for i, id := range m.on {
-		names[i] = string(id)
+	var names []string
+	for _, suspect := range []bool{false, true} {
+		for _, id := range m.on {
+			if slices.Contains(m.suspects, id) == suspect {
+				names = append(names, string(id))
+			}
+		}
 	}
 	return gpu.NamesOf(names)
 }

@@ -371,7 +371,7 @@ func (c *Core) finish() bool {
 	}
 	c.yield()
 	c.abandonRetries()
-	c.warnExceeding()
+	c.warnDeferred()
 	c.finished = true
 	c.do(Finish{GaveUp: c.gaveUp, Lost: c.wasted.take()})
 	return true

@@ -103,7 +103,7 @@ var Table = []Def{
 	word("pick", func(s *Settings) *gpu.Pick { return &s.Pick }, gpu.MostFree, gpu.LeastUtil, gpu.FirstFit, gpu.BestFit, gpu.RoundRobin).changes().onGPUs(),
 	word("order", func(s *Settings) *string { return &s.Order }, "file", "shuffle", "largest-first", LongestFirst).changes(),
 	of("shuffle_seed", "", func(s *Settings) *int64 { return &s.ShuffleSeed }, parseSeed, func(n int64) string { return strconv.FormatInt(n, 10) }),
-	duration("patience", func(s *Settings) *time.Duration { return &s.Patience }).changes().onGPUs(),
+	duration("patience", func(s *Settings) *time.Duration { return &s.Patience }).changes(),
 	duration("grace", func(s *Settings) *time.Duration { return &s.Grace }),
 	onOff("fail_fast", func(s *Settings) *bool { return &s.FailFast }).changes(),
 	of("program", "", func(s *Settings) *string { return &s.Program }, parseProgram, strings.Clone),

@@ -58,10 +58,11 @@ type Config struct {
 
 // Cluster configures an engine that places attempts.
 type Cluster struct {
-	Options map[string]string // settings.cluster
-	Poll    time.Duration     // minimum interval between reads of the attempts' files; 0 for 5 s
-	Lock    *os.File          // held from listing the user's cluster jobs until one is submitted; nil for no lock. Close closes it
-	Leave   <-chan struct{}   // closed when Close must not wait; nil for never
+	Options  map[string]string // settings.cluster
+	Poll     time.Duration     // minimum interval between reads of the attempts' files; 0 for 5 s
+	Patience time.Duration     // after which smaller jobs may not overtake one that waits for max_gpus_total
+	Lock     *os.File          // held from listing the user's cluster jobs until one is submitted; nil for no lock. Close closes it
+	Leave    <-chan struct{}   // closed when Close must not wait; nil for never
 }
 
 // Found is the state of an attempt as seen without a run. If neither Ended nor PID is set, no end

@@ -157,6 +157,33 @@ func TestSubmissionLimits(t *testing.T) {
 	}
 }
 
+// A job that does not fit into max_gpus_total is overtaken by smaller ones until its patience is over.
+// Jobs without GPUs are not affected.
+func TestSubmissionLimitIsKept(t *testing.T) {
+	w := newCluster(t)
+	w.opts.MaxTotal, w.b.Settings.Patience = 3, time.Hour
+	small := jobspec.Spec{Request: gpu.Request{Min: 1, Max: 1}}
+	w.job("d", "true", small, "")
+	w.job("e", "true", small, "")
+	w.job("f", "true", jobspec.Spec{CPUs: 1}, "", "d")
+	w.open()
+	w.send(Began{})
+	says := func(job, want string) {
+		t.Helper()
+		if got := w.core.Why(w.now, w.id(job)); got != want {
+			t.Errorf("%s waits for %q, want %q", job, got, want)
+		}
+	}
+	w.counts(t, map[state.Phase]int{state.Queued: 2}) // a and d
+	says("b", "submitted jobs already request 3 GPUs, and cluster.max_gpus_total is 3")
+	w.wait(2 * time.Hour)
+	w.exit("d", Ended{})
+	says("e", "cluster.max_gpus_total is kept for b")
+	w.counts(t, map[state.Phase]int{state.Queued: 2}) // a and f
+	w.exit("a", Ended{})
+	w.counts(t, map[state.Phase]int{state.Queued: 3}) // b, e and f
+}
+
 // The cluster's estimate is shown as such until it has passed.
 func TestClusterEstimateIsShownUntilPast(t *testing.T) {
 	w := newCluster(t)

@@ -230,8 +230,12 @@ func (c *Core) room(id int32) *schema.Wait {
 func (c *Core) quota(id int32) *schema.Wait {
 	cl := c.jobs[id].class
 	own := c.reserved()
-	if h := c.keptFor("", id); h >= 0 && (cl.CPUs > 0 || cl.RAM > 0) {
-		return waits(schema.WaitKept, "cores and host memory are kept for %s", c.name(h)).On(c.name(h))
+	kept, takes := "cores and host memory are", cl.CPUs > 0 || cl.RAM > 0
+	if c.opts.MaxTotal > 0 { // a cluster, which limits neither
+		kept, takes = "cluster.max_gpus_total is", c.requestedGPUs(cl) > 0
+	}
+	if h := c.keptFor("", id); h >= 0 && takes {
+		return waits(schema.WaitKept, "%s kept for %s", kept, c.name(h)).On(c.name(h))
 	}
 	if most := c.opts.CPUs; most > 0 && cl.CPUs > 0 && own.CPUs+cl.CPUs > most {
 		return waits(schema.WaitCPUs, "needs %s; %d of %d are free", state.Count(cl.CPUs, "core"), max(0, most-own.CPUs), most)

@@ -39,7 +39,7 @@ var RunID = sync.OnceValue(func() string { return strings.ToLower(rand.Text()[:1
 // openOwn opens this run's engine. Closing leave interrupts the engine's Close.
 func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 	s, leave := &r.Batch.Settings, make(chan struct{})
-	theirs := engine.Cluster{Options: s.Cluster, Poll: s.Poll, Leave: leave}
+	theirs := engine.Cluster{Options: s.Cluster, Poll: s.Poll, Patience: s.Patience, Leave: leave}
 	if s.Cluster["max_gpus_total"] != "" {
 		if theirs.Lock, err = LockOf(s.Engine); err != nil {
 			return e, leave, err

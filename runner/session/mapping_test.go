@@ -36,7 +36,7 @@ func TestCheckEngineReportsUnsupportedKeys(t *testing.T) {
 		{"others: avoid", "", false, "others"},
 		{"share: true", "", false, "share"},
 		{"pick: best-fit", "", false, "pick"},
-		{"patience: 5m", "", false, "patience"},
+		{"patience: 5m", "", false, ""},
 		{"snapshot: true, max_gpus: 4", "", false, ""},
 	} {
 		t.Chdir(t.TempDir())

@@ -81,6 +81,7 @@ type entry struct {
 	paused    bool
 	held      bool      // as last sent to the cluster
 	freed     time.Time // when its release was requested; cleared after freedFor
+	short     time.Time // since when cluster.max_gpus_total has left no room for it, the first in the queue
 	withdrawn bool      // an earlier run has withdrawn it, or stopped it before it began
 	suspended bool      // by the cluster
 	task      *task

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -16,7 +17,7 @@ type quota struct {
 	most   int       // 0 for any number
 	others int       // GPUs of other runs' jobs in the last list
 	heard  time.Time // when that list was requested
-	full   bool      // the last list left no room; only a regular list, or the end of an attempt, can change that
+	full   int       // the last list left no room for this many GPUs; only a regular list, or the end of an attempt, can change that
 	locked time.Time // when this run took the lock; zero if it does not have it
 	barred time.Time // when another run was first found to have the lock; zero if none has it
 	awaits bool      // this run has the lock and waits for a new list
@@ -56,7 +57,9 @@ func (q *quota) update(rows []Row, own func(id string, n int) bool, asked time.T
 			}
 		}
 	}
-	q.full = q.full && q.others >= had
+	if q.others < had {
+		q.full = 0
+	}
 }
 
 // room returns how many attempts that need gpus GPUs each fit in addition to those submitted by
@@ -69,9 +72,9 @@ func (c *Cluster) within(n, gpus int) int {
 	if q.most == 0 || gpus == 0 {
 		return n
 	}
-	if q.full || !q.lock(c.Lock) {
+	if q.full > 0 && gpus >= q.full || !q.lock(c.Lock) {
 		if !q.barred.IsZero() && time.Since(q.barred) > lateAfter {
-			c.showQueue("another of your runs is submitting jobs and holds the lock of cluster.max_gpus_total; if that run is suspended, resume it (fg or kill -CONT)")
+			c.showQueue(1, math.MaxInt, "another of your runs is submitting jobs and holds the lock of cluster.max_gpus_total; if that run is suspended, resume it (fg or kill -CONT)")
 		}
 		return 0
 	}
@@ -85,20 +88,37 @@ func (c *Cluster) within(n, gpus int) int {
 			submitted += e.gpus
 		}
 	}
-	n = min(n, q.room(submitted, gpus))
-	if q.full = n == 0; q.full {
-		c.showQueue(fmt.Sprintf("your jobs on %s already request %d GPUs, and cluster.max_gpus_total is %d", c.dialect.Name(), q.others+submitted, q.most))
+	if n = min(n, q.room(submitted, gpus)); n == 0 {
+		q.full = gpus
+		c.showQueue(gpus, math.MaxInt, fmt.Sprintf("your jobs on %s already request %d GPUs, and cluster.max_gpus_total is %d", c.dialect.Name(), q.others+submitted, q.most))
 	}
 	return n
 }
 
-// showQueue reports why no queued attempt with GPUs is submitted.
-func (c *Cluster) showQueue(why string) {
+// keeps reports whether smaller attempts must leave the quota to l, the first one in the queue,
+// because it has left no room for l until l's patience was over.
+func (c *Cluster) keeps(l *engine.Launch) bool {
+	e, gpus := c.live[l.UniID], gpusOf(l)
+	if c.quota.full == 0 || gpus < c.quota.full {
+		return false
+	}
+	if e.short.IsZero() {
+		e.short = time.Now()
+	}
+	if time.Since(e.short) < c.Patience {
+		return false
+	}
+	c.showQueue(1, gpus, fmt.Sprintf("%s goes first: it needs %d GPUs, and cluster.max_gpus_total is %d", l.Job, gpus, c.quota.most))
+	return true
+}
+
+// showQueue reports why no queued attempt with at least this many GPUs, but fewer than below, is
+// submitted.
+func (c *Cluster) showQueue(least, below int, why string) {
 	for _, l := range c.queue {
-		if gpusOf(l) == 0 {
-			continue
+		if n := gpusOf(l); least <= n && n < below {
+			c.emitQueued(c.live[l.UniID], engine.Queued{Reason: why})
 		}
-		c.emitQueued(c.live[l.UniID], engine.Queued{Reason: why})
 	}
 }
 

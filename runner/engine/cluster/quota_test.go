@@ -88,29 +88,40 @@ func TestSubmitNeedsListTakenUnderLock(t *testing.T) {
 	}
 }
 
-// A job without GPUs is submitted even if the quota leaves no room for those before it.
-func TestQuotaIsOnlyAboutGPUs(t *testing.T) {
-	c := &Cluster{
-		Config: engine.Config{Go: func(func()) {}}, dialect: named{name: "x"}, live: map[string]*entry{}, submits: map[string]*submit{}, most: arrayMost,
-		out: engine.NewMailbox[engine.Event](), post: engine.NewMailbox[func()](), steering: steering{limits: limits{gpus: -1}},
-	}
-	c.quota.most, c.quota.others = 2, 2
-	for i, gpus := range []int{2, 0, 1, 0} {
-		l := &engine.Launch{Request: &engine.Request{GPUs: gpus}}
-		l.UniID = strconv.Itoa(i)
-		c.live[l.UniID], c.queue = &entry{gpus: gpus}, append(c.queue, l)
-	}
-	for range 2 { // the first call takes the lock, and waits for a list
-		c.submitNext()
-		c.calling, c.quota.heard = false, time.Now().Add(time.Hour)
-	}
-	var left []string
-	for _, l := range c.queue {
-		left = append(left, l.UniID+": "+c.live[l.UniID].shown.Reason)
-	}
-	const full = ": your jobs on x already request 2 GPUs, and cluster.max_gpus_total is 2"
-	if want := []string{"0" + full, "2" + full}; !slices.Equal(left, want) {
-		t.Errorf("still in the queue: %q, want %q", left, want)
+// Jobs that fit into the quota overtake one that does not until its patience is over. The quota does
+// not limit jobs without GPUs.
+func TestSmallerJobsOvertake(t *testing.T) {
+	const full, first = ": your jobs on x already request 4 GPUs, and cluster.max_gpus_total is 6", ": a goes first: it needs 3 GPUs, and cluster.max_gpus_total is 6"
+	for _, tt := range []struct {
+		patience time.Duration
+		want     []string
+	}{
+		{time.Hour, []string{"a" + full, "e" + full}},
+		{0, []string{"a" + full, "b" + first, "d" + first, "e" + full}},
+	} {
+		c := &Cluster{
+			Config:  engine.Config{Go: func(func()) {}, Cluster: engine.Cluster{Patience: tt.patience}},
+			dialect: named{name: "x"}, live: map[string]*entry{}, submits: map[string]*submit{}, most: arrayMost,
+			out: engine.NewMailbox[engine.Event](), post: engine.NewMailbox[func()](), steering: steering{limits: limits{gpus: -1}},
+		}
+		c.quota.most, c.quota.others = 6, 4
+		for i, gpus := range []int{3, 1, 0, 1, 3} {
+			l := &engine.Launch{Request: &engine.Request{GPUs: gpus}}
+			l.UniID = string(rune('a' + i))
+			l.Job = l.UniID
+			c.live[l.UniID], c.queue = &entry{gpus: gpus}, append(c.queue, l)
+		}
+		for range 3 { // a call takes the lock and waits for a list, or submits
+			c.submitNext()
+			c.calling, c.quota.heard = false, time.Now().Add(time.Hour)
+		}
+		var left []string
+		for _, l := range c.queue {
+			left = append(left, l.UniID+": "+c.live[l.UniID].shown.Reason)
+		}
+		if !slices.Equal(left, tt.want) {
+			t.Errorf("with a patience of %v, still in the queue: %q, want %q", tt.patience, left, tt.want)
+		}
 	}
 }
 
@@ -120,6 +131,6 @@ type named struct {
 	name, grants string
 }
 
-func (n named) Name() string                    { return n.name }
-func (named) Args(JobRequest) ([]string, error) { return nil, nil }
-func (n named) Traits(map[string]string) Traits { return Traits{Granted: n.grants} }
+func (n named) Name() string                      { return n.name }
+func (named) Args(r JobRequest) ([]string, error) { return []string{strconv.Itoa(r.GPUs)}, nil }
+func (n named) Traits(map[string]string) Traits   { return Traits{Granted: n.grants} }

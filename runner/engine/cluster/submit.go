@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,17 +38,19 @@ func (c *Cluster) submitNext() {
 	if c.calling || len(c.queue) == 0 || time.Now().Before(c.again) {
 		return
 	}
-	batch, args := c.next(false)
+	batch, args := c.next(math.MaxInt)
 	if len(batch) == 0 || (c.limits != limits{0, -1}) && !c.settled() {
 		return
 	}
-	n := c.within(len(batch), gpusOf(batch[0]))
-	if n == 0 { // the quota limits only GPUs
-		batch, args = c.next(true)
-		n = len(batch)
-	}
-	if n == 0 {
-		return
+	n, kept := c.within(len(batch), gpusOf(batch[0])), false
+	for first := batch[0]; n == 0; n = c.within(len(batch), gpusOf(batch[0])) { // smaller ones may overtake it
+		most := gpusOf(batch[0]) - 1
+		if kept = kept || c.keeps(first); kept {
+			most = 0 // the quota limits only GPUs
+		}
+		if batch, args = c.next(most); len(batch) == 0 {
+			return
+		}
 	}
 	gpus := gpusOf(batch[0])
 	_, most := c.arrays(arrayShare{gpus: gpus, waiting: n})
@@ -98,13 +101,13 @@ func (c *Cluster) submitNext() {
 }
 
 // next returns the first attempt that may be submitted and those that can share its array, in
-// order, with their arguments. It ends an attempt whose request cannot be expressed as arguments.
-// With noGPUs, it skips attempts that request GPUs.
-func (c *Cluster) next(noGPUs bool) (batch []*engine.Launch, args []string) {
+// order, with their arguments. It ends an attempt whose request cannot be expressed as arguments, and
+// skips those that request more than most GPUs.
+func (c *Cluster) next(most int) (batch []*engine.Launch, args []string) {
 	slices.SortStableFunc(c.queue, func(a, b *engine.Launch) int { return cmp.Compare(a.Rank, b.Rank) })
 	for i, l := range c.queue {
 		e := c.live[l.UniID]
-		if e.paused || noGPUs && gpusOf(l) > 0 {
+		if e.paused || gpusOf(l) > most {
 			continue
 		}
 		if time.Now().Before(c.displaced[l.Job].until) {
@@ -371,7 +374,7 @@ func (c *Cluster) backOff(batch []*engine.Launch, key string, refusal Refusal, t
 
 // retrySoon shortens all backoffs, because there may be room now.
 func (c *Cluster) retrySoon() {
-	c.quota.full = false
+	c.quota.full = 0
 	for key, r := range c.refused {
 		if soon := time.Now().Add(refusedPause); r.until.After(soon) {
 			c.refused[key] = backoff{until: soon}

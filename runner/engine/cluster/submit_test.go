@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -278,7 +279,7 @@ func TestJobPreemptedBeforeItBeganWaits(t *testing.T) {
 			t.Errorf("pause %v, want %v", c.displaced["j"].pause, want)
 		}
 		c.live[e.UniID], c.queue, c.out = &entry{Identity: e.Identity}, batch, engine.NewMailbox[engine.Event]()
-		if again, _ := c.next(false); len(again) > 0 {
+		if again, _ := c.next(math.MaxInt); len(again) > 0 {
 			t.Error("it is submitted again without a pause")
 		}
 		if said := c.out.Take(); len(said) != 1 || said[0].Queued == nil || !strings.Contains(said[0].Queued.Reason, "preempted") {

@@ -26,7 +26,9 @@ func (l *loop) answer(call *control.Call) {
 		r.Err, r.Refused = err.Error(), errors.As(err, new(control.Refusal))
 	}
 	if call.Op == control.OpStop || call.Op == control.OpStopGPU {
-		r.Silent = l.shown.silent
+		if r.Silent = l.shown.silent; l.Does.Queues && len(r.Silent) > 0 { // stops reach jobs through files
+			r.Silent, r.Note = nil, fmt.Sprintf("%s does not answer: running jobs stop anyway, and queued ones leave its queue once it answers; if one starts before, it exits immediately", l.Does.Name)
+		}
 	}
 	call.Reply <- r
 }

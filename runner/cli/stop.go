@@ -104,6 +104,9 @@ func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named
 		}
 		fmt.Fprintln(a.out, ref.Name()+": "+changedLine(k.Jobs, k.Why))
 	}
+	if rep.Note != "" {
+		fmt.Fprintln(a.out, ref.Name()+": "+rep.Note)
+	}
 	return silentFailure(ref, rep.Silent, "the run stops them when their keeper responds")
 }
 
@@ -157,7 +160,7 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	defer a.CloseEngine(engine, kind)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	last := &orphanEnds{left: map[string]bool{}, ended: map[string]bool{}, all: cancel, drain: c.Drain}
+	last := &orphanEnds{left: map[string]bool{}, ended: map[string]bool{}, all: cancel, drain: c.Drain, queues: kind.Abilities().Queues}
 	for _, i := range chosen {
 		last.left[open[i].Start.UniID] = true
 	}
@@ -218,6 +221,7 @@ type orphanEnds struct {
 	left   map[string]bool // attempts to wait for, by uni_id
 	ended  map[string]bool // whether each attempt has ended, by uni_id
 	drain  bool            // do not wait for jobs that begin
+	queues bool            // the engine is a cluster, whose jobs stop even if it does not answer
 	all    func()
 	silent []string // keepers that do not answer; stop does not wait for them
 }
@@ -236,7 +240,7 @@ func (l *orphanEnds) Fact(_ int, f state.Fact) {
 
 // Snapshot gives up if a keeper does not answer.
 func (l *orphanEnds) Snapshot(s *schema.Status) {
-	if len(s.Live.Silent) > 0 {
+	if len(s.Live.Silent) > 0 && !l.queues {
 		l.silent = s.Live.Silent
 		l.all()
 	}

@@ -62,6 +62,7 @@ type Reply struct {
 	Kept         []Kept         `json:"kept,omitempty"`    // jobs left unchanged
 	PID          int            `json:"pid,omitempty"`     // the runner's
 	Silent       []string       `json:"silent,omitempty"`  // keepers that do not answer, so their jobs cannot be stopped
+	Note         string         `json:"note,omitempty"`    // what follows later, or ""
 	Jobs         []*schema.Job  `json:"jobs,omitempty"`    // status, wait: the jobs in the request
 	Partial      bool           `json:"partial,omitempty"` // Status leaves out jobs that the run has not selected
 	Status       *schema.Status `json:"status,omitempty"`  // without Whole, its Jobs are only running and queued jobs and the next retries

@@ -36,12 +36,12 @@ type streak struct {
 	failure state.Failure // first failure
 	count   int
 	gpus    []int      // indices they ran on, ascending
-	common  []gpu.UUID // devices that all of them ran on
+	common  []gpu.UUID // devices, or on a cluster the node, that all of them ran on
 }
 
 // failed counts a job's failed first attempt, and reports whether its group must be held from now
-// on. If all failures were on one GPU, that GPU may be at fault. Then, if elsewhere reports that
-// the job could run without it, twice as many failures are needed.
+// on. If all failures were on one GPU, or one node of a cluster, it may be at fault. Then, if
+// elsewhere reports that the job could run without it, twice as many failures are needed.
 func (b *breaker) failed(key uint64, limit int, fl state.Failure, on gpu.Grant, elsewhere func([]gpu.UUID) bool) bool {
 	g := b.groups[key]
 	if g.worked {

@@ -27,10 +27,13 @@ func (c *Core) watch(a *attempt, f state.Fact) {
 			c.recount()
 		}
 	case a.n == 1 && !a.adopted && telling(f, c.spec(a.job).Retry.MemoryGrowth > 1):
-		elsewhere := func(ids []gpu.UUID) bool { return c.canRunElsewhere(a.job, ids) }
+		elsewhere := func(ids []gpu.UUID) bool { return c.opts.Elsewhere || c.canRunElsewhere(a.job, ids) }
 		on := a.grant
-		if c.opts.Elsewhere {
-			on.Indices = nil // the same index on two nodes would look like one GPU
+		switch {
+		case c.opts.Elsewhere && a.host != "": // the node counts as the device
+			on = gpu.Grant{UUIDs: []gpu.UUID{gpu.UUID(a.host)}}
+		case c.opts.Elsewhere:
+			on = gpu.Grant{}
 		}
 		if c.breaker.failed(group, limit, f.Failure(), on, elsewhere) {
 			c.hold(group)

@@ -82,6 +82,28 @@ func TestQueuedUntilRunning(t *testing.T) {
 	}
 }
 
+// Failures on one node may be that node's fault, so twice as many are needed.
+func TestOneNodeDoesNotHoldGroup(t *testing.T) {
+	w := newCluster(t)
+	w.b.Settings.Breaker = 1
+	for i := range w.b.Jobs {
+		w.b.Jobs[i].Spec.Template = 1
+	}
+	w.open()
+	w.send(Began{})
+	for i, name := range []string{"a", "b"} {
+		if n := len(w.core.Snapshot(w.now).Live.Held); n > 0 {
+			t.Errorf("after %d failures on one node, the other jobs are held", i)
+		}
+		w.send(Started{UniID: w.attempt(name), PID: 7 + i, Host: "node1", Grant: &gpu.Grant{Indices: []int{i, i + 2}}})
+		w.exit(name, Ended{End: state.End{ExitCode: 1}, Line: "no data"})
+	}
+	w.exit("c", Ended{End: state.End{ExitCode: -1, Why: state.WhyInterrupted, Lost: true, Void: true}}) // withdrawn
+	if held := w.core.Snapshot(w.now).Live.Held; len(held) != 1 || held[0].Attempts != 2 {
+		t.Errorf("got %+v, want one group after 2 attempts", held)
+	}
+}
+
 // The reason why a group is held must not mix up GPUs of several nodes, which have the same
 // numbers.
 func TestHeldGroupNamesNoGPUsOfNodes(t *testing.T) {

@@ -43,7 +43,7 @@ func read(path string, open func(string) (*os.File, error)) ([]byte, error) {
 	case info.IsDir():
 		return nil, Faultf("name a job file in the folder", "is a folder, not a job file")
 	case !info.Mode().IsRegular():
-		return nil, Faultf("write the jobs to a file, so that the ledger can go next to it", "is not a regular file (%s)", info.Mode().Type())
+		return nil, Faultf("write its content to a regular file", "is not a regular file (%s)", info.Mode().Type())
 	}
 	var data []byte
 	if info.Size() <= maxFile {

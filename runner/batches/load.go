@@ -64,7 +64,7 @@ func UserConfig() (path, warning string) {
 		return "", ""
 	}
 	path = filepath.Join(dir, "gpurun", "config.yaml")
-	_, err := os.ReadFile(path)
+	err := unix.Access(path, unix.R_OK) // opening it would block on a pipe
 	if errors.Is(err, unix.ENOTDIR) { // for example, HOME=/dev/null
 		return "", ""
 	}

@@ -32,7 +32,7 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 				case !have:
 					applies[g.Name], rank[g.Name] = g, i
 				case rank[g.Name] == i && g.Name == "notify": // combine the targets of all files
-					old.Text += "\n" + g.Text
+					old.Text += g.Text
 					applies[g.Name] = old
 				case rank[g.Name] == i && g.Name != "work_dir" && d.canonical(old.Text) != d.canonical(g.Text):
 					here, there := g.Text, old.Text

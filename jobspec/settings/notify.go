@@ -143,21 +143,22 @@ func variableOf(url string) string {
 
 var nameFirst = regexp.MustCompile(`^\w*`)
 
-// notifyText returns the value of notify as JSON, one target per line. usual holds the events for
-// targets without an "on" key; news holds all valid events.
-func notifyText(s *source.Source, n *yaml.Node, usual, news []string) (string, bool) {
+// notifyText returns the value of notify as JSON, one target per line. An empty list overrides other
+// targets. usual holds the events for targets without an "on" key; news holds all valid events.
+func notifyText(s *source.Source, n *yaml.Node, usual, news []string) (text string, ok bool) {
 	nodes := []*yaml.Node{n}
-	if n.Kind != yaml.MappingNode {
-		nodes = s.Items(n, "notify")
+	if n.Kind == yaml.SequenceNode {
+		nodes = n.Content
 	}
-	var lines []string
+	ok = len(nodes) == 0
 	for _, item := range nodes {
-		if t, ok := readNotify(s, item, usual, news); ok {
+		if t, is := readNotify(s, item, usual, news); is {
 			line, _ := json.Marshal(t) // cannot fail: only strings and numbers
-			lines = append(lines, string(line))
+			text += string(line) + "\n"
+			ok = true
 		}
 	}
-	return strings.Join(lines, "\n"), len(lines) > 0
+	return text, ok
 }
 
 // JobNotify reads the notify key of a job.

@@ -65,7 +65,7 @@ func UserConfig() (path, warning string) {
 	}
 	path = filepath.Join(dir, "gpurun", "config.yaml")
 	err := unix.Access(path, unix.R_OK) // opening it would block on a pipe
-	if errors.Is(err, unix.ENOTDIR) { // for example, HOME=/dev/null
+	if errors.Is(err, unix.ENOTDIR) {   // for example, HOME=/dev/null
 		return "", ""
 	}
 	var st unix.Stat_t

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -110,14 +111,26 @@ func NoRoom(err error) bool {
 func OutOfFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
 // Patiently calls open again until it no longer fails for lack of file descriptors. Use it where
-// an unreadable file would count as a missing one.
-func Patiently(open func() error) error {
+// an unreadable file would count as a missing one, and a job as lost: so it never gives up. Each
+// process reports its first long wait.
+func Patiently(path string, open func() error) error {
 	err := open()
-	for ; OutOfFiles(err); err = open() {
+	for began := time.Now(); OutOfFiles(err); err = open() {
+		if time.Since(began) > 10*time.Second {
+			starved.Do(func() {
+				limit := "ulimit -n"
+				if errors.Is(err, unix.ENFILE) {
+					limit = "sysctl fs.file-max"
+				}
+				fmt.Fprintf(os.Stderr, "gpurun (pid %d) cannot read %s: %v; waiting until a file is closed (or raise %s)\n", os.Getpid(), path, Cause(err), limit)
+			})
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	return err
 }
+
+var starved sync.Once
 
 // UnexpectedFile returns the error for a path where gpurun finds something that it did not create.
 func UnexpectedFile(path, what string) error {

@@ -28,8 +28,9 @@ type Stat struct {
 // StatOf returns the stat of a process. ok is false if /proc does not show the process.
 func StatOf(pid int) (s Stat, ok bool) {
 	var fd int
-	if Patiently(func() (err error) {
-		fd, err = unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	path := "/proc/" + strconv.Itoa(pid) + "/stat"
+	if Patiently(path, func() (err error) {
+		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		return err
 	}) != nil {
 		return s, false

@@ -90,7 +90,7 @@ func (l *Local) recover(e *entry) {
 
 // find reads the attempt's record.
 func (e *entry) find() (rec *wire.Record, err error) {
-	err = host.Patiently(func() (err error) {
+	err = host.Patiently(e.Dir, func() (err error) {
 		rec, err = wire.Find(e.Dir, e.UniID)
 		return err
 	})
@@ -102,7 +102,7 @@ func (l *Local) follow(e *entry) *state.End {
 	if rec, err := e.find(); err == nil && rec.State == wire.StateOver {
 		return &rec.End
 	}
-	forbidden := host.Patiently(func() error { return wire.Forbid(e.Dir) })
+	forbidden := host.Patiently(e.Dir, func() error { return wire.Forbid(e.Dir) })
 	rec, err := e.find() // again, now that no command can begin
 	never := forbidden == nil && (err == nil && rec.Begun == 0 || errors.Is(err, wire.ErrNoRecord))
 	switch {

@@ -56,7 +56,7 @@ func Read() Table {
 // found.
 func each(f func(Proc)) {
 	var d int
-	if host.Patiently(func() (err error) {
+	if host.Patiently("/proc", func() (err error) {
 		d, err = unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		return err
 	}) != nil {
@@ -188,10 +188,11 @@ const UniIDName = "GPURUN_UNI_ID"
 // UniID returns the uni_id that a process was started with, or "".
 func UniID(pid int) string {
 	none := false
+	path := "/proc/" + strconv.Itoa(pid) + "/environ"
 	for range 50 {
 		var b []byte
-		if host.Patiently(func() (err error) {
-			b, err = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if host.Patiently(path, func() (err error) {
+			b, err = os.ReadFile(path)
 			return err
 		}) != nil {
 			return ""

@@ -3,6 +3,7 @@ package local
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -78,4 +79,25 @@ func listenAs(t *testing.T, path string, uid int) *os.File {
 		t.Fatal(err)
 	}
 	return os.NewFile(uintptr(fd), path)
+}
+
+// Only the name of another program is read, not its command line, which could block.
+func TestOtherProgramsAreNotAskedWhetherTheyAreKeepers(t *testing.T) {
+	cmd := exec.Command("sh", "__keeper", "keeper-00000000.sock")
+	cmd.Dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(cmd.Dir, "__keeper"), []byte("read line"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if isKeeper(cmd.Process.Pid) {
+		t.Error("sh counts as a keeper because of its arguments")
+	}
+	in.Close()
+	_ = cmd.Wait()
 }

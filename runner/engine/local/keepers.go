@@ -16,7 +16,13 @@ import (
 // socketOf returns the socket that a keeper listens on; ok is false if the process is not a
 // keeper. Peer credentials would name the socket's creator, which was the keeper's runner.
 func socketOf(pid int) (socket string, ok bool) {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	dir := "/proc/" + strconv.Itoa(pid)
+	// Every keeper is started as /proc/self/exe. Reading the command line of another process could
+	// block, if that process hangs in the kernel.
+	if name, _ := os.ReadFile(dir + "/comm"); string(name) != "exe\n" {
+		return "", false
+	}
+	b, _ := os.ReadFile(dir + "/cmdline")
 	args := strings.Split(string(b), "\x00")
 	if len(args) < 3 || args[1] != "__keeper" {
 		return "", false
@@ -85,12 +91,10 @@ func (w writers) of(journal string, began time.Duration) int {
 		w[journal] = nil
 		for pid, p := range procs.Read() {
 			uid, ok := host.Owner(pid)
-			if !ok || uid != os.Geteuid() {
+			if !ok || uid != os.Geteuid() || !isKeeper(pid) {
 				continue
 			}
-			// isKeeper comes last, because reading the command line of a process that hangs in the
-			// kernel blocks.
-			if yes, _ := writes(pid, journal); yes && isKeeper(pid) {
+			if yes, _ := writes(pid, journal); yes {
 				w[journal] = append(w[journal], p.ID)
 			}
 		}

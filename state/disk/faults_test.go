@@ -262,6 +262,7 @@ func TestLastSyncFailureIsReported(t *testing.T) {
 func TestLogsStayInTheirFolder(t *testing.T) {
 	for job, want := range map[string]string{
 		"a": "/s/logs/a.log", "a/b": "/s/logs/a/b.log", "../../x": "/s/logs/_../_../x.log", "..": "/s/logs/_...log",
+		"a.log": "/s/logs/a.log.log", "a.log/b": "/s/logs/a.log-" + shortHash("a.log") + "/b.log", "a.log.1/b": "/s/logs/a.log.1-" + shortHash("a.log.1") + "/b.log",
 	} {
 		if got := logPath("/s", job); got != want {
 			t.Errorf("%s: got %s, want %s", job, got, want)

@@ -108,8 +108,9 @@ func logPath(dir, job string) string {
 		if p == "." || p == ".." { // stay inside the logs folder
 			parts[i] = "_" + p
 		}
-		if len(p) > maxName {
-			parts[i] = p[:maxName-9] + "-" + shortHash(p)
+		// A folder must not have the name of another job's log, or of a file next to that.
+		if len(p) > maxName || i < len(parts)-1 && strings.Contains(p, ".log") {
+			parts[i] = p[:min(len(p), maxName-9)] + "-" + shortHash(p)
 		}
 	}
 	return filepath.Join(dir, logsName, filepath.Join(parts...)+".log")

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -297,14 +298,15 @@ func (s *State) Failure() error { return in(s.files[0].dir, s.sync.failure()) }
 func (s *State) look() error {
 	var errs []error
 	for _, f := range s.files {
+		err := f.ledger.look()
 		if path := f.lock.Name(); !sameFile(f.lock, path) {
 			if fresh, err := takeLock("", f.dir); err == nil {
 				f.lock.Close()
 				f.lock = fresh
 			}
-			errs = append(errs, &TakenError{What: "removed or replaced " + lockName})
+			err = cmp.Or(err, error(&TakenError{What: "removed or replaced " + lockName}))
 		}
-		errs = append(errs, f.ledger.look())
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -25,7 +25,7 @@ func TestChangedLedgerGetsTheRunsLinesBack(t *testing.T) {
 		old   bool   // whether lines from before this run must survive
 	}{
 		"removed":   {os.Remove, "removed ledger.jsonl", true},
-		"moved":     {func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") }, "removed", true},
+		"moved":     {func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") }, "moved ledger.jsonl to ", true},
 		"truncated": {truncate, "truncated ledger.jsonl", false},
 		"cut short": {func(path string) error {
 			fi, err := os.Stat(path)

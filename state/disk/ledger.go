@@ -212,11 +212,12 @@ func (l *ledger) fsync() error {
 	return errors.Join(err, f.Sync())
 }
 
-// look checks that no other process has changed the ledger.
-func (l *ledger) look() error {
+// look checks that no other process has changed the ledger, and returns its size.
+func (l *ledger) look() (size int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.guard()
+	err = l.guard()
+	return l.size, err
 }
 
 func (l *ledger) close() error { return l.f.Close() }

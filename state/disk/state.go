@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -49,7 +50,9 @@ type fileState struct {
 	lock     *os.File // the lock file in the state folder
 	jobLock  *os.File // the job file; nil if it cannot be locked, or is locked under another name
 	ledger   *ledger
-	access   access // set by Share
+	access   access    // set by Share
+	given    int64     // size of the ledger when give was last called
+	giveFrom time.Time // when it may be called again, because it takes long in a large folder
 	journal  journal
 }
 
@@ -298,7 +301,11 @@ func (s *State) Failure() error { return in(s.files[0].dir, s.sync.failure()) }
 func (s *State) look() error {
 	var errs []error
 	for _, f := range s.files {
-		err := f.ledger.look()
+		size, err := f.ledger.look()
+		if now := time.Now(); size != f.given && now.After(f.giveFrom) { // even if it is killed
+			give(f.dir)
+			f.given, f.giveFrom = size, now.Add(20*time.Since(now))
+		}
 		if path := f.lock.Name(); !sameFile(f.lock, path) {
 			if fresh, err := takeLock("", f.dir); err == nil {
 				f.lock.Close()
@@ -334,7 +341,7 @@ func (s *State) Close() error {
 		if added := l.size - l.began; added >= indexFrom && added < indexClose {
 			_ = newReader(l.path).load(state.NewHistory(), i, nil, true)
 		}
-		f.access.give(f.dir)
+		give(f.dir)
 	}
 	return errors.Join(err, s.runLog.Close(), s.unlock())
 }

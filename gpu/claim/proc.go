@@ -44,7 +44,7 @@ func (id identity) exists() error {
 	if st, ok := host.StatOf(id.PID); ok && id.Start != 0 && st.Start != id.Start { // 0: unknown
 		return errGone
 	}
-	if _, uid, err := host.Status("/proc/" + strconv.Itoa(id.PID)); err == nil && uid >= 0 && !owns(uint32(uid), id.UID) {
+	if _, uid, _, err := host.Status("/proc/" + strconv.Itoa(id.PID)); err == nil && uid >= 0 && !owns(uint32(uid), id.UID) {
 		return fmt.Errorf("it names process %d, which belongs to another user", id.PID)
 	}
 	return nil

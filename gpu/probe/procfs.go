@@ -31,7 +31,7 @@ func newOwners(proc string) *owners {
 func (o *owners) find(p *gpu.Process) {
 	p.UID, p.Doubtful = -1, o.inner
 	dir := filepath.Join(o.proc, strconv.Itoa(p.PID))
-	command, uid, err := host.Status(dir)
+	command, uid, _, err := host.Status(dir)
 	if err != nil || o.inner && !usesGPU(dir) {
 		return
 	}

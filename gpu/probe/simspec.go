@@ -148,14 +148,10 @@ var unknownField = regexp.MustCompile(`field (\S+) not found in type [^\n]+`)
 
 // readSim reads a simulation file. Its devices are the same whichever link leads to the file.
 func readSim(path string) (sim simulation, real string, err error) {
-	f, _, err := host.OpenRegular(path)
+	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return sim, "", fmt.Errorf("simulated GPUs: %q is not a file or a spec like 4x24GiB", path)
-	} else if err != nil {
-		return sim, "", fmt.Errorf("simulated GPUs: %w", err)
 	}
-	defer f.Close()
-	content, err := io.ReadAll(f)
 	if err == nil {
 		real, err = filepath.EvalSymlinks(path)
 	}

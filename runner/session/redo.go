@@ -49,25 +49,13 @@ func (r *Run) confirm() error {
 func (r *Run) noStrayKeeper() error {
 	for i, f := range r.Batch.Files {
 		dir := r.State.Dir(i)
-		// beside returns the name of the file, or of a hard link to it, next to another state folder.
-		beside := func(d string) string {
-			name := filepath.Join(filepath.Dir(filepath.Dir(d)), filepath.Base(d))
-			other, err := os.Stat(name)
-			if info, e := os.Stat(f.Real); err != nil || e != nil || !os.SameFile(info, other) {
-				return ""
-			}
-			return name
-		}
 		pid, at := batches.Engines["local"].Stray(dir, func(d string) bool {
-			return beside(d) != "" || filepath.Base(d) == filepath.Base(disk.Folder(f.Real, d))
+			return d == disk.Folder(f.Real, "") || filepath.Base(d) == filepath.Base(disk.Folder(f.Real, d))
 		})
 		if pid != 0 {
 			where, fix := "but "+dir+" was removed", "wait for them"
 			if at != dir {
 				where, fix = "with their state in "+at, "use that folder (--state-dir), wait for them"
-				if name := beside(at); name != "" {
-					fix = "run gpurun " + name + " without --state-dir, wait for them"
-				}
 			}
 			return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("jobs of an earlier run of %s still run under process %d, %s", f.Path, pid, where),
 				Hint: fmt.Sprintf("%s or kill them (pstree -p %d lists them), then try again", fix, pid)}

@@ -82,12 +82,12 @@ const clockTicks = 100
 // thread has ended while others keep running.
 func (s *Stat) Over() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
 
-// Status returns the command and real uid of the process with the given folder in /proc. The uid is
-// -1 if unknown.
-func Status(dir string) (command string, uid int, err error) {
+// Status returns the command, the real uid and the caught signals of the process with the given folder
+// in /proc. The uid is -1 if unknown.
+func Status(dir string) (command string, uid int, caught uint64, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, "status"))
 	if err != nil {
-		return "", -1, err
+		return "", -1, 0, err
 	}
 	uid = -1
 	for line := range strings.Lines(string(b)) {
@@ -95,13 +95,15 @@ func Status(dir string) (command string, uid int, err error) {
 		switch fields := strings.Fields(value); {
 		case name == "Name":
 			command = strings.TrimSpace(value)
+		case name == "SigCgt":
+			caught, _ = strconv.ParseUint(strings.TrimSpace(value), 16, 64)
 		case name == "Uid" && len(fields) > 0:
 			if n, err := strconv.Atoi(fields[0]); err == nil {
 				uid = n
 			}
 		}
 	}
-	return command, uid, nil
+	return command, uid, caught, nil
 }
 
 // Alive reports whether a process exists, regardless of its owner.

@@ -108,14 +108,8 @@ func Stopped(pid int) bool {
 // Catches reports whether a process has a handler for a signal. Without one, the signal may end
 // the process.
 func Catches(pid int, sig unix.Signal) bool {
-	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	for line := range bytes.Lines(status) {
-		if mask, ok := bytes.CutPrefix(line, []byte("SigCgt:")); ok {
-			bits, err := strconv.ParseUint(string(bytes.TrimSpace(mask)), 16, 64)
-			return err == nil && sig > 0 && bits>>(sig-1)&1 == 1
-		}
-	}
-	return false
+	_, _, caught, _ := host.Status("/proc/" + strconv.Itoa(pid))
+	return sig > 0 && caught>>(sig-1)&1 == 1
 }
 
 // Signal sends a signal to this very process, never to another process that now has its pid.

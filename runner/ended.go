@@ -203,8 +203,7 @@ func (at *attempt) full() string {
 // commands read slow files later, on demand.
 const measureFor = 200 * time.Millisecond
 
-// metricsRoom is how many bytes of an end's ledger line its metrics may take. The metrics that the job
-// reported take at most two thirds of that (files.Result).
+// metricsRoom is how many bytes of a ledger line metrics may take, also those that the job reported.
 const metricsRoom = 48 << 10
 
 func (at *attempt) measure(ev *sched.Ended) {
@@ -223,22 +222,20 @@ func (at *attempt) measure(ev *sched.Ended) {
 		}
 		ev.Measured = m.Sums
 		reported, _ := json.Marshal(ev.Metrics)
-		room, left, first := metricsRoom-len(reported), 0, ""
+		room, left := metricsRoom-len(reported), []string(nil)
 		for _, x := range at.metrics {
-			value, found := m.Values[x.Name]
-			if !found {
-				continue
+			if value, found := m.Values[x.Name]; found {
+				entries, _ := json.Marshal([]any{x.Name, value, x.Name, m.Sums[x.Name]})
+				if room -= len(entries); room >= 0 {
+					ev.Metrics[x.Name] = value
+					continue
+				}
+				delete(ev.Measured, x.Name)
+				left = append(left, x.Name)
 			}
-			entries, _ := json.Marshal([]any{x.Name, value, x.Name, m.Sums[x.Name]})
-			if room -= len(entries); room >= 0 {
-				ev.Metrics[x.Name] = value
-				continue
-			}
-			delete(ev.Measured, x.Name)
-			left, first = left+1, cmp.Or(first, x.Name)
 		}
-		if left > 0 {
-			text := fmt.Sprintf("%d of its metrics (%s and following) are not in the ledger, which keeps %d KiB of metrics per attempt; gpurun results reads them from the log or file", left, first, metricsRoom>>10)
+		if left != nil {
+			text := fmt.Sprintf("%d of its metrics (%s and following) are not in the ledger, which keeps %d KiB of metrics per attempt; gpurun results reads them from the log or file", len(left), left[0], metricsRoom>>10)
 			ev.Warning = strings.TrimPrefix(ev.Warning+"; "+text, "; ")
 		}
 	case <-time.After(measureFor):

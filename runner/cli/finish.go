@@ -58,9 +58,6 @@ func ledgerFailure(res schema.Result, code int) *batches.Failure {
 	}
 	if taken := (*disk.TakenError)(nil); errors.As(res.StateErr, &taken) {
 		f.Hint = "the records of this run are back in the ledger; run gpurun again to continue"
-		if strings.HasPrefix(taken.What, "moved ") {
-			f.Hint = "run gpurun again, where the job file is now; finished jobs do not run twice"
-		}
 		if taken.Err != nil {
 			f.Hint = "gpurun done JOB… records jobs as succeeded without running them"
 		}

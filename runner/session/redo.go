@@ -50,12 +50,14 @@ func (r *Run) noStrayKeeper() error {
 	for i, f := range r.Batch.Files {
 		dir := r.State.Dir(i)
 		pid, at := batches.Engines["local"].Stray(dir, func(d string) bool {
-			return d == disk.Folder(f.Real, "") || filepath.Base(d) == filepath.Base(disk.Folder(f.Real, d))
+			this, _ := os.Stat(f.Real)
+			other, _ := os.Stat(filepath.Join(filepath.Dir(filepath.Dir(d)), filepath.Base(d))) // may be a hard link
+			return d == disk.Folder(f.Real, "") || os.SameFile(this, other) || filepath.Base(d) == filepath.Base(disk.Folder(f.Real, d))
 		})
 		if pid != 0 {
 			where, fix := "but "+dir+" was removed", "wait for them"
 			if at != dir {
-				where, fix = "with their state in "+at, "use that folder (--state-dir), wait for them"
+				where, fix = "with their state in "+at, "use the job file or --state-dir of that run, wait for them"
 			}
 			return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("jobs of an earlier run of %s still run under process %d, %s", f.Path, pid, where),
 				Hint: fmt.Sprintf("%s or kill them (pstree -p %d lists them), then try again", fix, pid)}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -50,9 +49,8 @@ type fileState struct {
 	lock     *os.File // the lock file in the state folder
 	jobLock  *os.File // the job file; nil if it cannot be locked, or is locked under another name
 	ledger   *ledger
-	access   access    // set by Share
-	given    int64     // size of the ledger when give was last called
-	giveFrom time.Time // when it may be called again, because it takes long in a large folder
+	access   access // set by Share
+	given    int64  // size of the ledger at the last give
 	journal  journal
 }
 
@@ -302,9 +300,9 @@ func (s *State) look() error {
 	var errs []error
 	for _, f := range s.files {
 		size, err := f.ledger.look()
-		if now := time.Now(); size != f.given && now.After(f.giveFrom) { // even if it is killed
+		if size != f.given {
 			give(f.dir)
-			f.given, f.giveFrom = size, now.Add(20*time.Since(now))
+			f.given = size
 		}
 		if path := f.lock.Name(); !sameFile(f.lock, path) {
 			if fresh, err := takeLock("", f.dir); err == nil {

@@ -148,6 +148,9 @@ var unknownField = regexp.MustCompile(`field (\S+) not found in type [^\n]+`)
 
 // readSim reads a simulation file. Its devices are the same whichever link leads to the file.
 func readSim(path string) (sim simulation, real string, err error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return sim, "", fmt.Errorf("simulated GPUs: %s: %w", path, host.ErrIrregular)
+	}
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return sim, "", fmt.Errorf("simulated GPUs: %q is not a file or a spec like 4x24GiB", path)

@@ -118,11 +118,7 @@ func Patiently(path string, open func() error) error {
 	for began := time.Now(); OutOfFiles(err); err = open() {
 		if time.Since(began) > 10*time.Second {
 			starved.Do(func() {
-				limit := "ulimit -n"
-				if errors.Is(err, unix.ENFILE) {
-					limit = "sysctl fs.file-max"
-				}
-				fmt.Fprintf(os.Stderr, "gpurun (pid %d) cannot read %s: %v; waiting until a file is closed (or raise %s)\n", os.Getpid(), path, Cause(err), limit)
+				fmt.Fprintf(os.Stderr, "gpurun (pid %d) cannot read %s: %v; waiting until a file is closed (raise ulimit -n or fs.file-max)\n", os.Getpid(), path, Cause(err))
 			})
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -36,7 +36,7 @@ func TestLongWaitForADescriptorIsReportedOnce(t *testing.T) {
 	})
 	w.Close()
 	said, _ := io.ReadAll(r)
-	if got := string(said); strings.Count(got, "\n") != 1 || !strings.Contains(got, ") cannot read /proc/7/stat: too many open files; waiting until a file is closed (or raise ulimit -n)\n") {
+	if got := string(said); strings.Count(got, "\n") != 1 || !strings.Contains(got, ") cannot read /proc/7/stat: too many open files; waiting until a file is closed (raise ulimit -n or fs.file-max)\n") {
 		t.Errorf("reported %q, want one line", got)
 	}
 }

@@ -55,13 +55,14 @@ func (l *linter) call(c *syntax.CallExpr, maybe bool) {
 	if slices.Contains(expand.Shells, name) {
 		l.nested(c, rest, maybe)
 	}
+	if slices.Contains(containerTools, name) {
+		l.docker(c, rest, maybe)
+	}
 	switch name {
 	case "cd", "pushd":
 		l.chdir(rest)
 	case "unset":
 		l.unset(c, rest)
-	case "docker", "podman", "nvidia-docker":
-		l.docker(c, rest, maybe)
 	case "deepspeed", "accelerate":
 		l.launcher(name, rest, maybe)
 	case "conda", "mamba", "micromamba":

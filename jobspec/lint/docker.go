@@ -12,6 +12,9 @@ import (
 var DockerFlags = []string{"--detach", "--interactive", "--tty", "--rm", "--init", "--privileged", "--read-only", "--no-healthcheck", "--oom-kill-disable",
 	"--sig-proxy", "--publish-all", "--disable-content-trust", "--quiet", "--help", "--no-hosts", "--replace", "--tls-verify", "--http-proxy"}
 
+// containerTools share the options of docker run.
+var containerTools = []string{"docker", "podman", "nerdctl", "nvidia-docker"}
+
 // docker checks the options of docker run and docker exec. All words after the image or the
 // container's name are for the container.
 func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
@@ -30,7 +33,7 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 		switch opt.name {
 		case "-d", "--detach":
 			if v, _ := opt.value.one(); v != "false" {
-				l.detachedWork(c, maybe, "remove -d", "docker wait", "docker logs", "docker attach", "podman wait", "podman logs", "podman attach")
+				l.detachedWork(c, maybe, "remove -d", "docker wait", "docker logs", "docker attach", "podman wait", "podman logs", "podman attach", "nerdctl wait", "nerdctl logs", "nerdctl attach")
 			}
 		case "--gpus":
 			if opt.value.kind == constant {
@@ -43,8 +46,8 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 	}
 }
 
-// dockerOption parses the first option in args. Short options may be combined. If none of them takes
-// a value and one is -d, dockerOption returns -d.
+// dockerOption parses the first option in args. If short options are combined, opt.rest begins with
+// the others.
 func dockerOption(args []arg) (opt option, ok bool) {
 	a, rest := args[0], args[1:]
 	word := a.prefix
@@ -58,15 +61,20 @@ func dockerOption(args []arg) (opt option, ok bool) {
 		}
 		return valued(name, args)
 	}
-	switch short := strings.TrimLeft(word[1:], "ditqP"); { // options without a value
-	case short == "" && strings.Contains(word, "d"):
-		return option{"-d", value{}, a.word, rest}, true
-	case short == "":
-		return option{word, value{}, a.word, rest}, true
-	case len(short) > 1: // -p8080:80
-		return option{word[:2], a.from(2), a.word, rest}, true
+	name, v = word[:2], a.from(2)
+	flag := strings.Contains("ditqP", name[1:])
+	switch {
+	case strings.HasPrefix(v.prefix, "="): // -d=true
+		return option{name, v.from(1), a.word, rest}, true
+	case flag && v.prefix != "": // -dp 80:80
+		rest = append([]arg{{join(text("-"), v), a.word}}, rest...)
+		fallthrough
+	case flag:
+		return option{name, value{}, a.word, rest}, true
+	case v.prefix != "": // -p8080:80
+		return option{name, v, a.word, rest}, true
 	default:
-		return valued("-"+short, args)
+		return valued(name, args)
 	}
 }
 

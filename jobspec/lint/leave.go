@@ -119,7 +119,7 @@ func (l *linter) works(c *syntax.CallExpr) bool {
 		return false
 	}
 	name := path.Base(words[0].prefix)
-	if slices.Contains([]string{"docker", "podman", "nvidia-docker"}, name) {
+	if slices.Contains(containerTools, name) {
 		return len(words) > 1 && slices.Contains([]string{"exec", "stop", "kill", "rm"}, words[1].prefix)
 	}
 	_, leaves := leaving[name]

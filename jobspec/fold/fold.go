@@ -33,7 +33,7 @@ type Job struct {
 	Run                 [][]Word // commands in sequence
 	Text                string   // Run as written, which an entry with only this job keeps; "" if unknown
 	Dir                 string   // "" or "." for the job file's folder
-	Env                 []string // NAME=value; a $NAME at the end of the value stands for the inherited value
+	Env                 []string // NAME=value; NAME+=value if the inherited value follows it
 	Log, Stdout, Stderr string
 	Keys                []string // keys shared by the entry's jobs, in YAML: "gpus: 2"
 	Queued              bool     // in the launcher's queue, as an entry of its own
@@ -168,7 +168,7 @@ func (j *Job) cells() (list []cell) {
 	}
 	for _, kv := range j.Env {
 		name, value, _ := strings.Cut(kv, "=")
-		add(Word{Text: value}, "env "+name, strings.ToLower(name))
+		add(Word{Text: value}, "env "+name, strings.ToLower(strings.TrimSuffix(name, "+")))
 	}
 	for i, text := range []string{j.Dir, j.Log, j.Stdout, j.Stderr} {
 		if text != "" && text != "." {

@@ -148,7 +148,7 @@ func randomTable(r *rand.Rand) (jobs []fold.Job) {
 			if p == 1 {
 				j.Run = append(j.Run, fold.Words([]string{"rec", "eval.py", choices[0][k%len(choices[0])]}))
 				j.Dir = fmt.Sprintf("d%d", k%2)
-				j.Env = []string{"SEED=" + fmt.Sprint(k), "TEXT=" + choices[0][k%len(choices[0])]}
+				j.Env = []string{"SEED=" + fmt.Sprint(k), "TEXT=" + choices[0][k%len(choices[0])] + "$TEXT"}
 			}
 			jobs = append(jobs, j)
 		}

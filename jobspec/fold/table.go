@@ -416,11 +416,7 @@ func (f *folding) fill(e *Entry, row []cell) {
 			case c.inShell() && !c.Raw && (lit != "" || len(f.texts[i]) == 1):
 				lit = expand.Escape(shellescape.Quote(lit), names...)
 			case env:
-				value, inherits := strings.CutSuffix(lit, "$"+name)
-				if lit = strings.ReplaceAll(value, "$", "$$"); inherits {
-					lit += "$" + name
-				}
-				lit = expand.Escape(lit, names...)
+				lit = expand.Escape(strings.ReplaceAll(lit, "$", "$$"), names...)
 			default:
 				lit = expand.Escape(lit, names...)
 			}
@@ -430,6 +426,10 @@ func (f *folding) fill(e *Entry, row []cell) {
 		case c.kind == "command":
 			e.run = append(e.run, "")
 		case env:
+			name, inherits := strings.CutSuffix(name, "+")
+			if inherits {
+				text += "$" + name
+			}
 			e.env = append(e.env, name+"="+text)
 		case !c.inShell():
 			e.keys = append(e.keys, [2]string{c.kind, text})

@@ -130,17 +130,17 @@ func note(list *[]string, text string) {
 	}
 }
 
-// env returns the variables that differ from those of the launcher.
+// env returns the variables that differ from those of the launcher, as in fold.Job.
 func (m *Mapping) env(list []string) (out []string) {
 	without := func(list string) string {
 		return strings.Join(slices.DeleteFunc(filepath.SplitList(list), func(d string) bool { return strings.Contains(d, "gpurun-capture") }), ":")
 	}
 	for _, kv := range list {
 		name, v, _ := strings.Cut(kv, "=")
-		old := engine.Variable(m.Base, name)
+		old, sets := engine.Variable(m.Base, name), "="
 		if name == "PATH" || name == "PYTHONPATH" {
 			if v, old = without(v), without(old); old != "" && strings.HasSuffix(v, ":"+old) {
-				v = strings.TrimSuffix(v, old) + "$" + name
+				sets, v = "+=", strings.TrimSuffix(v, old)
 			}
 		}
 		switch {
@@ -150,7 +150,7 @@ func (m *Mapping) env(list []string) (out []string) {
 		case redact.Named(name):
 			note(&m.left, "the launcher sets a secret ("+name+"): skipped; set it in the environment of gpurun instead")
 		default:
-			out = append(out, name+"="+v)
+			out = append(out, name+sets+v)
 		}
 	}
 	slices.Sort(out)

@@ -57,8 +57,8 @@ func (l *loop) forget(at *attempt) {
 }
 
 // adopt asks the engine about an attempt of an earlier run.
-func (l *loop) adopt(a state.Attempt) {
-	at := adopted(l.Batch, l.attempts.find(&a), &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
+func (l *loop) adopt(job int, a state.Attempt) {
+	at := adopted(l.Batch, job, &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
 	at.curve = l.Ledger.CurvePath(a.Ledger, a.Start.UniID)
 	at.code = l.copyAt(a.Start.Snapshot)
 	l.use(at.code, 1)

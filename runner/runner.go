@@ -106,8 +106,7 @@ type attempts struct {
 	live  map[string]*attempt
 	fresh []bool // by job: this run has started a new log
 	ports *ports
-	shell []string                 // for jobs that specify none
-	find  func(*state.Attempt) int // the job of an earlier run's attempt, or -1
+	shell []string // for jobs that specify none
 
 	copies  map[*codecopy.Tree]int // number of attempts in each copy of the code, including those being prepared
 	settled time.Duration          // when unused copies were last settled
@@ -148,7 +147,7 @@ func newLoop(ctx context.Context, c Config) *loop {
 	l := &loop{Config: c, ctx: ctx, inbox: make(chan func(), inboxSize), timer: time.NewTimer(time.Hour)}
 	l.attempts = attempts{
 		live: map[string]*attempt{}, fresh: make([]bool, len(c.Batch.Jobs)), ports: newPorts(),
-		shell: defaultShell(c.Environ), find: JobFinder(c.Batch), copies: map[*codecopy.Tree]int{},
+		shell: defaultShell(c.Environ), copies: map[*codecopy.Tree]int{},
 	}
 	l.book.unrecorded = map[string]bool{}
 	l.warnings = warnings{said: map[string]bool{}, lost: map[gpu.UUID]bool{}}
@@ -295,7 +294,7 @@ func (l *loop) do(a sched.Action) {
 		l.launch()
 		l.Engine.Trees.Save(a.UniID, state.WhyResize, a.Signal, a.Wait)
 	case sched.Adopt:
-		l.adopt(a.Attempt)
+		l.adopt(a.Job, a.Attempt)
 	case sched.Warn:
 		l.warn(a.Text)
 	case sched.Ack:

@@ -106,7 +106,7 @@ func (p *planning) forecast() (*prediction, error) {
 		f.expected = append(f.expected, p.expect(id))
 	}
 	f.Forecast = forecast.Simulate(forecast.Config{
-		Batch: p.batch, Core: p.Core, Pool: p.pool, Now: runner.Now(), Seen: p.seen, Find: runner.JobFinder(p.batch),
+		Batch: p.batch, Core: p.Core, Pool: p.pool, Now: runner.Now(), Seen: p.seen,
 		Takes: func(id int) time.Duration { return f.expected[id].takes },
 	})
 	return f, nil

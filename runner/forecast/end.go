@@ -123,15 +123,10 @@ func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[st
 // simulate runs the remaining jobs in virtual time. It returns how long they take without stalled
 // attempts, and the names of jobs that never start.
 func simulate(r *sched.Remaining, takes []time.Duration) (wall time.Duration, never []string) {
-	index := map[string]int{}
-	for i := range r.Batch.Jobs {
-		index[r.Batch.Jobs[i].Key.String()] = i
-	}
 	core := r.Core()
 	f := Simulate(Config{
 		Batch: r.Batch, Core: core, Pool: r.Pool, Now: r.Now, Seen: r.Seen,
 		Takes: func(job int) time.Duration { return takes[job] },
-		Find:  func(a *state.Attempt) int { return index[a.Start.Key] },
 		Hangs: func(uniID string) bool { return r.Stalled[uniID] != "" },
 	})
 	for i := range r.Batch.Jobs {

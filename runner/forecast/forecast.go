@@ -49,7 +49,6 @@ type Config struct {
 	Now   sched.Now
 	Seen  gpu.Observation             // a reading of all GPUs
 	Takes func(job int) time.Duration // how long a job takes
-	Find  func(*state.Attempt) int    // the job of a running attempt, or -1
 	Hangs func(uniID string) bool     // whether a running attempt never ends; nil if none does
 }
 
@@ -161,15 +160,14 @@ func (w *simulation) do(a sched.Action) {
 		w.queue = append(w.queue, sched.Started{UniID: a.UniID, PID: 1, PIDStart: 1})
 	case sched.Adopt:
 		s := &a.Attempt.Start
-		job := w.Find(&a.Attempt)
 		takes := sched.Unknown
-		if job >= 0 {
-			takes = w.Takes(job)
+		if a.Job >= 0 {
+			takes = w.Takes(a.Job)
 		}
 		if w.Hangs != nil && w.Hangs(s.UniID) {
 			w.hangs = true
 		} else {
-			w.run(s.UniID, job, s.Grant(), max(takes-w.now.Wall.Sub(s.Time), 0), true)
+			w.run(s.UniID, a.Job, s.Grant(), max(takes-w.now.Wall.Sub(s.Time), 0), true)
 		}
 		w.queue = append(w.queue, sched.Started{UniID: s.UniID, PID: 1, PIDStart: 1})
 	case sched.Read:

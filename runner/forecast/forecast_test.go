@@ -37,7 +37,6 @@ func simulateJobs(b *jobspec.Batch, h *state.History, pool *gpu.Pool, seen gpu.O
 	return Simulate(Config{
 		Batch: b, Core: core, Pool: pool, Seen: seen, Now: sched.Now{Boot: time.Hour, Wall: time.Unix(1e9, 0)},
 		Takes: func(id int) time.Duration { return time.Duration(minutes[id]) * time.Minute },
-		Find:  func(a *state.Attempt) int { return int(a.Start.Key[0] - 'a') },
 	})
 }
 
@@ -104,12 +103,17 @@ func TestRunningJobTakesItsRemainingTime(t *testing.T) {
 	b := &jobspec.Batch{}
 	job(b, 1, false)
 	job(b, 1, false)
-	h := state.NewHistory()
-	h.Apply(0, state.Fact{Kind: state.KindStart, Time: time.Unix(1e9, 0).Add(-4 * time.Minute), UniID: "u", Key: "a", Job: "gone", GPUs: []int{0}, GPUUUIDs: []gpu.UUID{"GPU-0"}, Memory: 8 * gpu.GiB})
-	pool, seen := machine(0)
-	f := simulateJobs(b, h, pool, seen, 10, 10)
-	if got := f.words(); got != "a[0] 0-6 a[0] 6-16 b[0] 16-26 " || !f.Spans[0].Running {
-		t.Error(got)
+	for _, tt := range []struct{ key, want string }{
+		{b.Jobs[1].Key.String(), "b[0] 0-6 a[0] 6-16 "},
+		{"gone from the file", "`[0] 0-56 a[0] 56-66 b[0] 66-76 "}, // it takes an hour
+	} {
+		h := state.NewHistory()
+		h.Apply(0, state.Fact{Kind: state.KindStart, Time: time.Unix(1e9, 0).Add(-4 * time.Minute), UniID: "u", Key: tt.key, Job: "x", GPUs: []int{0}, GPUUUIDs: []gpu.UUID{"GPU-0"}, Memory: 8 * gpu.GiB})
+		pool, seen := machine(0)
+		f := simulateJobs(b, h, pool, seen, 10, 10)
+		if got := f.words(); got != tt.want || !f.Spans[0].Running {
+			t.Errorf("%s: got %s, want %s", tt.key, got, tt.want)
+		}
 	}
 }
 

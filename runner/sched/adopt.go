@@ -29,7 +29,7 @@ func (Began) on(c *Core) {
 		a.follow(jobs)
 		c.take(a)
 		c.lookFor(a)
-		c.do(Adopt{Attempt: *open[i]})
+		c.do(Adopt{Job: int(a.job), Attempt: *open[i]})
 	}
 	if len(open) == 0 {
 		c.begin()

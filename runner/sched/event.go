@@ -319,8 +319,11 @@ type Save struct {
 	Wait   time.Duration // between the signal and the stop
 }
 
-// Adopt: ask the engine about an attempt of an earlier run.
-type Adopt struct{ Attempt state.Attempt }
+// Adopt: ask the engine about an attempt of an earlier run. Job is -1 if the files no longer have it.
+type Adopt struct {
+	Job     int
+	Attempt state.Attempt
+}
 
 // Warn: show the user a warning immediately.
 type Warn struct{ Text string }

@@ -88,7 +88,7 @@ func (c *Core) remainingJobs() (ids []int32) {
 	starts := !c.sealed() && !c.paused
 	for _, id := range c.graph.order {
 		j := &c.jobs[id]
-		in[id] = j.phase == running || starts && (j.phase.open() || j.phase == preparing) && !j.paused &&
+		in[id] = j.own > 0 || starts && j.phase.open() && !j.paused &&
 			!slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return !c.jobs[n].phase.over() && c.jobs[n].phase != unselected && !in[n] })
 		if in[id] {
 			ids = append(ids, id)

@@ -225,6 +225,23 @@ func TestReloadRanksStartedJobByItsEstimate(t *testing.T) {
 	}
 }
 
+// After a crash, a run with --only waits for the other jobs' attempts too.
+func TestRemainingIncludesUnselectedAttempts(t *testing.T) {
+	w := learning(t, 32*gpu.GiB, 3, func(_ int, s *jobspec.Spec) { s.Request.Share = false })
+	w.open()
+	w.send(Began{})
+	w.opts.Selected = []bool{false, false, true}
+	w.open()
+	w.send(Began{})
+	for _, uni := range w.adopt {
+		w.send(Started{UniID: uni, PID: 1, PIDStart: 1})
+	}
+	r := w.core.Remaining(w.now, gpu.Observation{})
+	if len(r.Open) != 1 || len(r.Batch.Jobs) != 2 || r.Batch.Jobs[0].Name != r.Open[0].Start.Job {
+		t.Errorf("got attempts %+v and jobs %+v, want the running job and the selected one", r.Open, r.Batch.Jobs)
+	}
+}
+
 // The durations of ended jobs determine the estimate for the rest, and which jobs start first.
 func TestDurationsAreLearned(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 6, func(i int, s *jobspec.Spec) {

@@ -55,21 +55,33 @@ func (p *Pool) clock(now time.Duration) time.Time { return p.rules.Host.At.Add(n
 // closed returns why the host's hours currently keep jobs from starting on a device; "" if they do
 // not.
 func (p *Pool) closed(now time.Duration, d *device) string {
-	h := p.rules.Host
-	if len(h.Hours) == 0 {
-		return ""
-	}
-	var hours Hours
-	all := p.all()
-	for i := range h.Hours {
-		if matches(all, h.Hours[i].Devices)[d.position] {
-			hours = hours.or(h.Hours[i].Hours)
-		}
-	}
+	hours := p.hours(d)
 	if why := hours.Closed(p.clock(now)); why != "" {
-		return why + " by " + h.WithSource("hours: %s", hours)
+		return why + " by " + p.rules.Host.WithSource("hours: %s", hours)
 	}
 	return ""
+}
+
+// hours returns the host's hours for a device.
+func (p *Pool) hours(d *device) (hours Hours) {
+	for _, h := range p.rules.Host.Hours {
+		if matches(p.all(), h.Devices)[d.position] {
+			hours = hours.or(h.Hours)
+		}
+	}
+	return hours
+}
+
+// Opens returns when the host's hours next open a device that is closed now, or 0.
+func (p *Pool) Opens(now time.Duration) (at time.Duration) {
+	for _, d := range p.devs {
+		if t, hours := p.clock(now), p.hours(d); !hours.Open(t) {
+			if opens := now + hours.Opens(t).Sub(t); at == 0 || opens < at {
+				at = opens
+			}
+		}
+	}
+	return at
 }
 
 // userHolds reports whether this user holds a device, in this or another run.

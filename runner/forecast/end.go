@@ -73,9 +73,9 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 		}
 		work, unsure = work+rest.Seconds(), unsure+rest.Seconds()*spread
 	}
-	wall, never := time.Duration(work/float64(max(lanes, 1))*1e9), []string(nil)
+	idle, wall, never := time.Duration(0), time.Duration(work/float64(max(lanes, 1))*1e9), []string(nil)
 	if len(jobs) <= maxSimulated {
-		wall, never = simulate(r, takes)
+		idle, wall, never = simulate(r, takes)
 	}
 	if wall == 0 || len(never) > 0 && len(e.Without) == 0 {
 		why := "only stalled jobs remain"
@@ -93,7 +93,9 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 	if off < 0.05 { // the range would be less than a tenth of the remaining time
 		off = 0
 	}
-	at := func(part float64) *time.Time { return schema.Time(r.Now.Wall.Add(time.Duration(float64(wall) * part))) }
+	at := func(part float64) *time.Time {
+		return schema.Time(r.Now.Wall.Add(idle + time.Duration(float64(wall-idle)*part)))
+	}
 	e.From, e.To = at(1-min(off, 0.9)), at(1+off)
 	return e
 }
@@ -121,8 +123,8 @@ func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[st
 }
 
 // simulate runs the remaining jobs in virtual time. It returns how long they take without stalled
-// attempts, and the names of jobs that never start.
-func simulate(r *sched.Remaining, takes []time.Duration) (wall time.Duration, never []string) {
+// attempts, idle of that until the first one starts, and the names of jobs that never start.
+func simulate(r *sched.Remaining, takes []time.Duration) (idle, wall time.Duration, never []string) {
 	core := r.Core()
 	f := Simulate(Config{
 		Batch: r.Batch, Core: core, Pool: r.Pool, Now: r.Now, Seen: r.Seen,
@@ -134,5 +136,8 @@ func simulate(r *sched.Remaining, takes []time.Duration) (wall time.Duration, ne
 			never = append(never, r.Batch.Jobs[i].Name)
 		}
 	}
-	return f.Wall, never
+	if len(f.Spans) > 0 {
+		idle = f.Spans[0].Start
+	}
+	return idle, f.Wall, never
 }

@@ -52,6 +52,18 @@ func TestProgressPredictsWaitingJobs(t *testing.T) {
 	}
 }
 
+// However much the durations vary, the run ends after its hours have opened.
+func TestEndIsAfterHoursOpen(t *testing.T) {
+	b := &jobspec.Batch{}
+	job(b, 1, false)
+	r := rest(b)
+	r.Open, r.Known[0] = nil, []float32{100, 1000, 4000}
+	b.Settings.Hours, _ = gpu.ParseHours("03:00-08:00")
+	if opens := time.Unix(1e9, 0).Add(73*time.Minute + 20*time.Second); End(r, nil).From.Before(opens) {
+		t.Errorf("got %v, want a time after %v", End(r, nil).From, opens)
+	}
+}
+
 // The estimate leaves out a stalled job, and jobs that wait for its GPU, and names them.
 func TestEndNamesJobsThatItLeavesOut(t *testing.T) {
 	b := &jobspec.Batch{}

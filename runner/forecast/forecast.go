@@ -69,8 +69,9 @@ type simulation struct {
 	grants      map[int]gpu.Grant // by job: grants of attempts being prepared
 	attempts    int               // number of attempts so far
 	spans       []Span
-	unchanged   bool // nothing has changed since the last reading of all GPUs
-	readPending bool // the core waits for a reading of all GPUs
+	unchanged   bool          // nothing has changed since the last reading of all GPUs
+	opens       time.Duration // when closed hours open, which changes that; 0 for never
+	readPending bool          // the core waits for a reading of all GPUs
 	over        bool
 	hangs       bool                       // some attempt never ends
 	released    map[gpu.UUID]time.Duration // when a job last left each GPU
@@ -98,6 +99,7 @@ func Simulate(c Config) *Forecast {
 			w.pass(w.wake)
 			w.wake = 0
 			w.send(sched.Woken{})
+			w.refresh()
 		}
 	}
 	return w.result()
@@ -108,10 +110,12 @@ func (w *simulation) pass(to time.Duration) {
 	if d := to - w.now.Boot; d > 0 {
 		w.now.Boot, w.now.Wall = to, w.now.Wall.Add(d)
 	}
+	if w.opens > 0 && w.now.Boot >= w.opens {
+		w.unchanged = false
+	}
 }
 
-// end ends the attempt that is due first, and sends the core the reading of all GPUs that it may be
-// waiting for.
+// end ends the attempt that is due first.
 func (w *simulation) end() {
 	e := w.ends[0]
 	w.ends = w.ends[1:]
@@ -125,7 +129,13 @@ func (w *simulation) end() {
 		}
 	}
 	w.send(sched.Ended{UniID: e.uniID, Good: true, End: state.End{At: w.now.Wall, Elapsed: s.End - s.Start}})
-	if w.readPending && !w.over {
+	w.refresh()
+}
+
+// refresh sends the core the reading of all GPUs that it waits for, if the reading can show something
+// new.
+func (w *simulation) refresh() {
+	if w.readPending && !w.unchanged && !w.over {
 		w.send(w.reading(sched.Read{}))
 	}
 }
@@ -218,7 +228,11 @@ func (w *simulation) reading(r sched.Read) sched.Event {
 	if len(r.UUIDs) > 0 {
 		o.Readings = slices.DeleteFunc(o.Readings, func(g gpu.Reading) bool { return !slices.Contains(r.UUIDs, g.UUID) })
 	} else {
-		w.unchanged, w.readPending = true, false
+		w.unchanged, w.readPending, w.opens = true, false, w.Core.Opens(w.now)
+	}
+	if o.Host != nil {
+		h := *o.Host
+		h.At, o.Host = h.At.Add(w.now.Boot-w.Seen.At), &h
 	}
 	for i := range o.Readings {
 		g := &o.Readings[i]

@@ -117,6 +117,37 @@ func TestRunningJobTakesItsRemainingTime(t *testing.T) {
 	}
 }
 
+// Hours that close while a job waits, the run's or the host's, open again. The forecast begins at 01:46:40.
+func TestForecastWaitsForHours(t *testing.T) {
+	for _, tt := range []struct{ run, host, want string }{
+		{"03:00-04:00", "", "a[0] 73.3-103.3 b[0] 103.3-113.3 "},
+		{"", "03:00-04:00", "a[0] 73.3-103.3 b[0] 103.3-113.3 "},
+		{"01:00-02:00", "", "a[0] 0.0-30.0 b[0] 1393.3-1403.3 "},
+		{"", "01:00-02:00", "a[0] 0.0-30.0 b[0] 1393.3-1403.3 "},
+		{"02:00-04:00", "03:00-03:30", "a[0] 73.3-103.3 b[0] 1513.3-1523.3 "},
+	} {
+		b := &jobspec.Batch{}
+		job(b, 1, false)
+		job(b, 1, false)
+		hours, err := gpu.ParseHours(tt.host)
+		if tt.host != "" && err != nil {
+			t.Fatal(err)
+		}
+		b.Settings.Hours, _ = gpu.ParseHours(tt.run)
+		pool, seen := machine(0)
+		seen.Host = gpu.NoHostRules()
+		seen.Host.At, seen.Host.Hours = time.Unix(1e9, 0).UTC(), []gpu.DeviceHours{{Devices: []string{"0"}, Hours: hours}}
+		pool.Observe(seen)
+		got := ""
+		for _, s := range simulateJobs(b, state.NewHistory(), pool, seen, 30, 10).Spans {
+			got += fmt.Sprintf("%c%v %.1f-%.1f ", 'a'+s.Job, s.GPUs, s.Start.Minutes(), s.End.Minutes())
+		}
+		if got != tt.want {
+			t.Errorf("run %q, host %q: got %s, want %s", tt.run, tt.host, got, tt.want)
+		}
+	}
+}
+
 // The simulation skips readings that show nothing new, so weeks take seconds. The skipped readings
 // must not leave GPUs idle.
 func TestLongForecastKeepsGPUsBusy(t *testing.T) {

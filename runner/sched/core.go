@@ -407,8 +407,8 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 		by(d.at)
 	}
 	c.health.nextTrial(c.live.started, by)
-	if hours := c.b.Settings.Hours; c.outsideHours() != "" && c.firstReady() >= 0 {
-		by(c.now.Boot + hours.Opens(c.localTime()).Sub(c.now.Wall))
+	if opens := c.Opens(c.now); opens > 0 && c.firstReady() >= 0 {
+		by(opens)
 	}
 	c.nextYield(by)
 	for _, m := range c.moves {

@@ -391,6 +391,20 @@ func (c *Core) outsideHours() string {
 	return fmt.Sprintf("%s (hours: %s)", why, hours)
 }
 
+// Opens returns when the run's hours, or the host's for some GPU, next open. It returns 0 if they are
+// open now.
+func (c *Core) Opens(now Now) (at time.Duration) {
+	if c.now = now; c.pool != nil {
+		at = c.pool.Opens(now.Boot)
+	}
+	if hours, t := c.b.Settings.Hours, c.localTime(); !hours.Open(t) {
+		if opens := now.Boot + hours.Opens(t).Sub(t); at == 0 || opens < at {
+			at = opens
+		}
+	}
+	return at
+}
+
 // localTime returns the time of day in the user's time zone.
 func (c *Core) localTime() time.Time { return c.now.Wall.In(c.opts.Zone) }
 

@@ -126,15 +126,20 @@ func (r *reader) read(root *yaml.Node) {
 	})
 }
 
-// set records a setting. A setting that appears under both of its names is ambiguous, so set
-// refuses it.
-func (r *reader) set(k *yaml.Node, name, value string) {
+// first reports whether a setting or job key appears for the first time. One that appears under two
+// names is ambiguous, so first refuses the second.
+func (r *reader) first(k *yaml.Node, name string) bool {
 	if first := r.at[name]; first != nil {
 		r.Problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) are the same setting", k.Value, first.Value, first.Line)
-		return
+		return false
 	}
 	r.at[name] = k
-	if value != "" {
+	return true
+}
+
+// set records a setting.
+func (r *reader) set(k *yaml.Node, name, value string) {
+	if r.first(k, name) && value != "" {
 		r.config.Settings = append(r.config.Settings, settings.Given{Name: name, Text: value, File: r.Path, Line: k.Line})
 	}
 }
@@ -231,24 +236,19 @@ func (r *reader) retry(k, v *yaml.Node) {
 	r.Pairs(v, "retry_config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "max_retry_before_backoff":
-			after = r.count(k, v)
+			after = cmp.Or(r.count(k, v), after)
 		case "backoff_duration":
-			delay = r.seconds(k, v)
+			delay = cmp.Or(r.seconds(k, v), delay)
 		default:
 			words := []string{"max_retry_before_backoff", "backoff_duration"}
 			r.Problem(k.Line, k.Column, source.DidYouMean(k.Value, words, "valid keys: max_retry_before_backoff, backoff_duration"), "unknown key %q in retry_config", k.Value)
 		}
 	})
-	switch {
-	case source.Child(r.config.Job, "retry") != nil:
-		r.Problem(v.Line, v.Column, "keep only one", "retry and retry_config are the same setting")
-	case after != "" && delay != "":
-		retry := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: v.Line, Column: v.Column}
-		for _, word := range []string{"max", "forever", "backoff_after", after, "backoff", delay} {
-			retry.Content = append(retry.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word, Line: v.Line, Column: v.Column})
-		}
-		r.setJobKey(k, "retry", retry)
+	retry := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: v.Line, Column: v.Column}
+	for _, word := range []string{"max", "forever", "backoff_after", after, "backoff", delay} {
+		retry.Content = append(retry.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word, Line: v.Line, Column: v.Column})
 	}
+	r.setJobKey(k, "retry", retry)
 }
 
 func (r *reader) workDir(k, v *yaml.Node) {

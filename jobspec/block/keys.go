@@ -28,10 +28,6 @@ func (r *reader) jobKey(k, v *yaml.Node) bool {
 		r.Problem(k.Line, k.Column, "remove it; for jobs that need it, write them as YAML", "%q has no effect in a block file", k.Value)
 		return true
 	}
-	if source.Child(r.config.Job, word) != nil {
-		r.Problem(k.Line, k.Column, "keep only one", "%q is set twice, under two names", word)
-		return true
-	}
 	r.setJobKey(k, word, v)
 	return true
 }
@@ -39,6 +35,9 @@ func (r *reader) jobKey(k, v *yaml.Node) bool {
 // setJobKey sets a job key of all blocks. word is its canonical name, and k is the key as written
 // in the file.
 func (r *reader) setJobKey(k *yaml.Node, word string, v *yaml.Node) {
+	if !r.first(k, word) {
+		return
+	}
 	if r.config.Job == nil {
 		r.config.Job, r.config.File = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: k.Line, Column: k.Column}, r.Source
 	}

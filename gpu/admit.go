@@ -58,7 +58,7 @@ var (
 		{code: Prohibited, refuses: func(_ *query, d *device) bool { return d.mode == ComputeProhibited },
 			words: text("compute mode is prohibited, so no process can use the GPU")},
 		{code: Quarantined, refuses: func(_ *query, d *device) bool { return d.quarantine != nil },
-			words: func(_ *query, d *device) string { return d.quarantine.words() }},
+			words: func(q *query, d *device) string { return d.quarantine.words(q.now) }},
 	}
 	company = []rule{
 		{code: Quarantined, refuses: func(q *query, d *device) bool {

@@ -137,8 +137,9 @@ func (q Quarantine) Again(boot time.Duration, wall time.Time) Quarantine {
 }
 
 // words returns "quarantined until 15:04: WHY (gpurun gpus --clear 3 ends the quarantine)".
-func (q *Quarantine) words() string {
-	return fmt.Sprintf("quarantined until %s: %s (gpurun gpus --clear %d ends the quarantine)", q.Until.Local().Format("15:04"), q.Why, q.Index)
+func (q *Quarantine) words(now time.Duration) string {
+	until := Clock(q.Until, q.Until.Add(now-q.Ends))
+	return fmt.Sprintf("quarantined until %s: %s (gpurun gpus --clear %d ends the quarantine)", until, q.Why, q.Index)
 }
 
 // Health is a device's own report of faults.

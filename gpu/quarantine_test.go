@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -55,13 +54,16 @@ func TestOwnQuarantineExcludesTheDevice(t *testing.T) {
 func TestQuarantineIsReportedAsReason(t *testing.T) {
 	p := NewPool([]Device{{UUID: "A", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1})
 	p.Observe(Observation{At: 1, Readings: []Reading{{UUID: "A", Total: 9, Free: 9, Listed: true}}})
-	q, begun := p.Quarantine(1, time.Now(), "A", "it was lost", nil)
-	if _, again := p.Quarantine(2, time.Now(), "A", "it was lost again", nil); !begun || again || q.UID != 1000 || q.Times != 1 || q.Ends != 1+time.Hour {
+	late := time.Date(2026, 11, 28, 23, 30, 0, 0, time.Local)
+	q, begun := p.Quarantine(1, late, "A", "it was lost", nil)
+	if _, again := p.Quarantine(2, late, "A", "it was lost again", nil); !begun || again || q.UID != 1000 || q.Times != 1 || q.Ends != 1+time.Hour {
 		t.Errorf("got %+v, begun %v, then %v; want one quarantine of an hour", q, begun, again)
 	}
-	v := p.Admit(1, Request{Min: 1, Max: 1, MaxUtil: 100})[0]
-	if v.OK || v.Never || !strings.HasPrefix(v.Reason, "quarantined until ") || !strings.HasSuffix(v.Reason, ": it was lost (gpurun gpus --clear 0 ends the quarantine)") {
-		t.Errorf("got %+v, want the quarantine as the reason", v)
+	for now, until := range map[time.Duration]string{1: "29 Nov 00:30", 1 + 45*time.Minute: "00:30"} {
+		v := p.Admit(now, Request{Min: 1, Max: 1, MaxUtil: 100})[0]
+		if want := "quarantined until " + until + ": it was lost (gpurun gpus --clear 0 ends the quarantine)"; v.OK || v.Never || v.Reason != want {
+			t.Errorf("got %+v, want the reason %q", v, want)
+		}
 	}
 	p.Observe(Observation{At: 2, Quarantines: []Quarantine{}}) // lifted
 	if v := p.Admit(2, Request{Min: 1, Max: 1, MaxUtil: 100})[0]; !v.OK {

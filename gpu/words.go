@@ -25,6 +25,14 @@ func (pr *Process) on() string {
 
 func userName(name string, uid int) string { return cmp.Or(UserName(name, uid), "an unknown user") }
 
+// Clock formats t as a time of day, preceded by the date if t is not on the same day as now.
+func Clock(t, now time.Time) string {
+	if t, now = t.Local(), now.Local(); t.Format(time.DateOnly) != now.Format(time.DateOnly) {
+		return t.Format("2 Jan 15:04")
+	}
+	return t.Format("15:04")
+}
+
 // words returns "held by alice, train-svhn-s42, since 14:02", or during a hand-over
 // "held by alice, for the job after train-svhn-s42".
 func (c *Claim) words() string {

@@ -27,11 +27,3 @@ func Spell(d time.Duration) string {
 	}
 	return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
 }
-
-// Clock formats t as a time of day, preceded by the date if t is not on the same day as now.
-func Clock(t, now time.Time) string {
-	if t, now = t.Local(), now.Local(); t.Format(time.DateOnly) != now.Format(time.DateOnly) {
-		return t.Format("2 Jan 15:04")
-	}
-	return t.Format("15:04")
-}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/runner/terminal"
@@ -118,9 +119,9 @@ func runWords(r *schema.Run) string {
 	case r == nil || r.Started == nil:
 		return ""
 	case r.Alive:
-		return "since " + state.Clock(*r.Started, time.Now())
+		return "since " + gpu.Clock(*r.Started, time.Now())
 	case r.Ended != nil:
-		return state.Clock(*r.Started, time.Now()) + " to " + state.Clock(*r.Ended, time.Now())
+		return gpu.Clock(*r.Started, time.Now()) + " to " + gpu.Clock(*r.Ended, time.Now())
 	}
-	return "of " + state.Clock(*r.Started, time.Now()) + ", cut off"
+	return "of " + gpu.Clock(*r.Started, time.Now()) + ", cut off"
 }

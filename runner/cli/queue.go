@@ -123,10 +123,10 @@ func printQueue(w io.Writer, rows []schema.Waiter) {
 		case r.Start != nil && time.Until(*r.Start) <= 0:
 			start = "now"
 		case r.Start != nil:
-			start = "by " + state.Clock(*r.Start, time.Now())
+			start = "by " + gpu.Clock(*r.Start, time.Now())
 		}
 		cells = append(cells, []string{
-			strconv.Itoa(r.Position), who, state.Clock(r.Since, time.Now()), gpusHeld(r.Holds), asksFor(&r), start, terminal.CleanText(schema.Value(r.Text)),
+			strconv.Itoa(r.Position), who, gpu.Clock(r.Since, time.Now()), gpusHeld(r.Holds), asksFor(&r), start, terminal.CleanText(schema.Value(r.Text)),
 		})
 	}
 	table(w, cells)
@@ -194,7 +194,7 @@ func printNext(w io.Writer, list []schema.Waiter) {
 			name = "you"
 		}
 		if n.Run != nil {
-			name += fmt.Sprintf(" (holds %s, waiting since %s)", gpusHeld(n.Holds), state.Clock(n.Since, time.Now()))
+			name += fmt.Sprintf(" (holds %s, waiting since %s)", gpusHeld(n.Holds), gpu.Clock(n.Since, time.Now()))
 		}
 		if i < maxNext || n.You {
 			names = append(names, name)

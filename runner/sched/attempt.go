@@ -182,7 +182,7 @@ func (s queueState) wait(now Now) *schema.Wait {
 	case s.queued && s.onHold:
 		return waits(schema.WaitPaused, "queued %s: paused, and held on the cluster until you run gpurun resume", s.jobID)
 	case s.queued && s.expected.After(now.Wall):
-		w := waits(schema.WaitCluster, "%s; expected to start at %s", s, state.Clock(s.expected, now.Wall))
+		w := waits(schema.WaitCluster, "%s; expected to start at %s", s, gpu.Clock(s.expected, now.Wall))
 		w.Expected, w.Reason = schema.Time(s.expected), schema.Known(s.reason)
 		return w
 	case s.queued:

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gpurun/gpu"
-	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -77,7 +76,7 @@ func (c *Core) brief(v *gpu.Verdict, no noGPU) string {
 			by += ", " + p.Command
 		}
 		if p.Start > 0 {
-			by += ", since " + state.Clock(c.now.Wall.Add(p.Start-c.now.Boot), c.now.Wall)
+			by += ", since " + gpu.Clock(c.now.Wall.Add(p.Start-c.now.Boot), c.now.Wall)
 		}
 	}
 	switch v.Code {

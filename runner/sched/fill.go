@@ -306,7 +306,7 @@ func (c *Core) deferred(id int32) *schema.Wait {
 	if takes == 0 || !c.now.Wall.Add(takes).After(c.opts.Ends) {
 		return nil
 	}
-	w := waits(schema.WaitAllocation, "not started: similar jobs take %s, and %s ends at %s", source.FormatDuration(takes.Round(time.Second)), c.opts.Within, state.Clock(c.opts.Ends, c.now.Wall))
+	w := waits(schema.WaitAllocation, "not started: similar jobs take %s, and %s ends at %s", source.FormatDuration(takes.Round(time.Second)), c.opts.Within, gpu.Clock(c.opts.Ends, c.now.Wall))
 	w.Until = schema.Time(c.opts.Ends)
 	return w
 }

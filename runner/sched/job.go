@@ -335,9 +335,9 @@ func (c *Core) whyAttempt(id int32) *schema.Wait {
 		}
 		if a.follows == id || a.job == id {
 			if !a.adopted {
-				return waits(schema.WaitEarlier, "the version of %s from before the reload is still running (since %s)", a.name, state.Clock(a.start, c.now.Wall)).On(a.name)
+				return waits(schema.WaitEarlier, "the version of %s from before the reload is still running (since %s)", a.name, gpu.Clock(a.start, c.now.Wall)).On(a.name)
 			}
-			return waits(schema.WaitEarlier, "an attempt of an earlier run is still running (pid %d, since %s)", a.pid, state.Clock(a.start, c.now.Wall)).On(a.name)
+			return waits(schema.WaitEarlier, "an attempt of an earlier run is still running (pid %d, since %s)", a.pid, gpu.Clock(a.start, c.now.Wall)).On(a.name)
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func (c *Core) quarantine(v quarantineDecision) {
 	}
 	c.health.fresh = append(c.health.fresh, freshQuarantine{Quarantine: q})
 	c.do(Quarantine{q})
-	text := fmt.Sprintf("GPU %s is quarantined until %s: %s", c.pool.Label(v.id), q.Until.Local().Format("15:04"), v.why)
+	text := fmt.Sprintf("GPU %s is quarantined until %s: %s", c.pool.Label(v.id), gpu.Clock(q.Until, c.now.Wall), v.why)
 	if len(v.evidence) > 0 {
 		text += " (" + strings.Join(v.evidence, "; ") + ")"
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gpurun/gpu"
-	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -57,7 +56,7 @@ func (f Frame) OnGPU(g *schema.GPU, jobs []*schema.Job) (on []Row) {
 		}
 		p := row(whose(c.User, c.Job), "gathering", "", Dim)
 		if c.Since != nil && !c.Gathering {
-			p.Cells[ColEnd] = "since " + state.Clock(*c.Since, f.Now)
+			p.Cells[ColEnd] = "since " + gpu.Clock(*c.Since, f.Now)
 		}
 		on = append(on, p)
 	}
@@ -71,7 +70,7 @@ func (f Frame) OnGPU(g *schema.GPU, jobs []*schema.Job) (on []Row) {
 		}
 	}
 	for _, q := range g.Quarantines {
-		on = append(on, row(whose(q.User, "quarantined"), "until "+state.Clock(q.Until, f.Now), q.Text, Yellow))
+		on = append(on, row(whose(q.User, "quarantined"), "until "+gpu.Clock(q.Until, f.Now), q.Text, Yellow))
 	}
 	if schema.Value(g.RowRemap) {
 		on = append(on, row("memory row remap pending", "", "until the GPU is reset", Yellow))

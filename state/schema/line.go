@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/state"
 )
 
@@ -81,8 +82,8 @@ func (e *End) words(now time.Time, verb string) string {
 	if e.From == nil {
 		return "end unknown: " + Value(e.Unknown)
 	}
-	s := verb + " " + state.Clock(*e.From, now)
-	if to := state.Clock(*e.To, now); !strings.HasSuffix(s, to) {
+	s := verb + " " + gpu.Clock(*e.From, now)
+	if to := gpu.Clock(*e.To, now); !strings.HasSuffix(s, to) {
 		s += "–" + to
 	}
 	switch n := len(e.Without); n {

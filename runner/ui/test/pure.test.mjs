@@ -19,6 +19,11 @@ test('numbers and times are formatted as in the terminal', async () => {
   assert.deepEqual([0.925, 12.3, 1.25e-7, 60, null, 'x'].map(f.measured), ['0.9250', '12.30', '1.250e-7', '60', '', 'x']);
 });
 
+test('a chart shows all steps, whatever their order', async () => {
+  const { extent } = await load('common/chart.tsx');
+  assert.deepEqual(extent([5, 9, 2, 3]), [2, 9]);
+});
+
 test('control and bidi characters are removed from text', async () => {
   const f = await load('common/format.ts');
   assert.equal(f.clean('\x1b[31mred\x1b[0m a\u202eb\u200bc \x1b]0;title\x07d\x00'), 'red abc d');

@@ -7,7 +7,7 @@ import { clock, ticks } from './lanes';
 export type Series = { label: string; values: (number | null)[]; stroke: string; fill?: boolean | 'next'; dash?: boolean; stops?: number[] };
 type Props = {
   label: string; // for screen readers
-  x: number[]; // ascending: Unix seconds with `time`, steps without
+  x: number[]; // Unix seconds with `time`, steps without
   series: Series[];
   time?: boolean;
   height?: number;
@@ -90,11 +90,14 @@ function usePointer(key?: string): [number | null, (x: number | null) => void] {
 const left = 58, right = 12, top = 8, bottom = 20;
 type Span = [number, number];
 
+/** The limits of a chart. A resumed job may report earlier steps again. */
+export const extent = (x: number[]): Span => x.reduce<Span>(([lo, hi], v) => [Math.min(lo, v), Math.max(hi, v)], [x[0], x[0]]);
+
 export function Chart(p: Props) {
   const box = useRef<HTMLDivElement>(null), width = useWidth(box), height = p.height ?? 180, inner = Math.max(1, width - left - right);
   const [zoom, setZoom] = useState<Span | null>(null), [drag, setDrag] = useState<Span | null>(null), [at, point] = usePointer(p.sync);
   const [hidden, hide] = useState<ReadonlySet<string>>(new Set());
-  const [from, to] = zoom ?? [p.x[0], p.x[p.x.length - 1]], span = to > from ? to - from : 1;
+  const [from, to] = zoom ?? extent(p.x), span = to > from ? to - from : 1;
   const x = (v: number) => left + ((v - from) / span) * inner, back = (px: number) => from + ((px - left) / inner) * span;
   const format = p.format ?? ((v: number) => `${+v.toPrecision(6)}`);
   const { y, ys, lines } = useMemo(() => {

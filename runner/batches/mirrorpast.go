@@ -236,7 +236,7 @@ func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRe
 	return all[i], all, nil
 }
 
-// Curves reads the curves of the metrics that an attempt reported.
+// Curves reads the curves of the metrics that an attempt reported, and thins out long ones.
 func (m *Mirror) Curves(uniID string) ([]schema.Curve, error) {
 	if err := m.lock(); err != nil {
 		return nil, err
@@ -246,7 +246,11 @@ func (m *Mirror) Curves(uniID string) ([]schema.Curve, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.ref.Curves(x), nil
+	list := m.ref.Curves(x)
+	for i := range list {
+		results.Thin(&list[i], 2000) // a chart can show about as many
+	}
+	return list, nil
 }
 
 // Results makes a table of the jobs' metrics.

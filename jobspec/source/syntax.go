@@ -21,9 +21,6 @@ func ParseYAML(data []byte) (root *yaml.Node, err error) {
 			root, err = nil, fmt.Errorf("yaml: %v", r)
 		}
 	}()
-	if !bytes.HasSuffix(data, []byte("\n")) { // or an editor that adds it would change a script in the last line
-		data = append(slices.Clip(data), '\n')
-	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); err != nil {

@@ -139,7 +139,7 @@ func (r *reader) first(k *yaml.Node, name string) bool {
 
 // set records a setting.
 func (r *reader) set(k *yaml.Node, name, value string) {
-	if r.first(k, name) && value != "" {
+	if r.first(k, name) && (value != "" || name == "notify") { // notify may list no targets
 		r.config.Settings = append(r.config.Settings, settings.Given{Name: name, Text: value, File: r.Path, Line: k.Line})
 	}
 }

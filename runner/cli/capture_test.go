@@ -11,14 +11,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/rogpeppe/go-internal/testscript"
 
 	"gpurun/jobspec"
 )
@@ -51,13 +50,6 @@ func capturing(dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// withoutRaceDetector makes the rest of a script use gpurun without the race detector.
-func withoutRaceDetector(ts *testscript.TestScript, _ bool, _ []string) {
-	path, err := unracedPath()
-	ts.Check(err)
-	ts.Setenv("PATH", filepath.Dir(path)+":"+ts.Getenv("PATH"))
-}
-
 // unraced makes a capture use gpurun without the race detector, which would make each recorder start
 // slowly.
 func unraced(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
@@ -70,14 +62,30 @@ func unraced(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-var unracedPath = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gpurun-unraced-")
-	path := filepath.Join(dir, "gpurun")
-	if err == nil {
-		err = exec.Command("go", "build", "-o", path, "gpurun").Run()
+// hasRaceDetector reports whether this test binary was built with -race.
+func hasRaceDetector() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// unracedPath returns a gpurun as users have it, without the race detector.
+var unracedPath = sync.OnceValues(func() (string, error) { return builtBeside("unraced", "build", "gpurun") })
+
+// builtBeside lets go build a gpurun in a folder next to that of the scripts.
+func builtBeside(folder, verb string, args ...string) (string, error) {
+	gpurun, err := exec.LookPath("gpurun")
+	if err != nil {
+		return "", err
 	}
-	return path, err
-})
+	path := filepath.Join(filepath.Dir(gpurun), folder, "gpurun")
+	if err := os.Chmod(filepath.Join(filepath.Dir(gpurun), ".."), 0o755); err != nil { // for other users
+		return "", err
+	}
+	if out, err := exec.Command("go", append([]string{verb, "-o", path}, args...)...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", verb, err, out)
+	}
+	return path, nil
+}
 
 // treeHash returns a hash of all names and contents below a folder.
 func treeHash(t *testing.T, dir string) string {

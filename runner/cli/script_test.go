@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the scripts in testdata/script. Those that begin with "unraced" check what commands
-// print; the race detector would only make each gpurun start five times as slowly.
+// TestScripts runs the scripts in testdata/script. Those that begin with "unraced" check only what
+// commands print, so none of them needs the race detector.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	jobs, err := filepath.Abs("../../jobs")
@@ -61,6 +61,9 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	helpers(t)
+	if hasRaceDetector() {
+		unraceViews(t)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -118,6 +121,37 @@ func helpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.CopyFS(filepath.Dir(gpurun), os.DirFS("testdata/bin")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withoutRaceDetector makes the rest of a script use gpurun without the race detector.
+func withoutRaceDetector(ts *testscript.TestScript, _ bool, _ []string) {
+	path, err := unracedPath()
+	ts.Check(err)
+	ts.Setenv("PATH", filepath.Dir(path)+":"+ts.Getenv("PATH"))
+}
+
+// views are the commands that neither run jobs nor serve anything.
+const views = "__complete|__man|check|completion|convert|doctor|done|events|forget|gpus|help|history|log|ls|notify|pause|plan|" +
+	"queue|reload|report|results|resume|retry|set|status|stop|usage|version|wait|why|--help|--version"
+
+// unraceViews makes scripts use the race detector only in commands that run jobs or serve: it makes
+// every gpurun start five times as slowly, and most only print or change something.
+func unraceViews(t *testing.T) {
+	t.Helper()
+	gpurun, err := exec.LookPath("gpurun")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(gpurun)
+	raced := filepath.Join(dir, "raced", "gpurun")
+	viewing, err := builtBeside("viewing", "test", "-c", ".")
+	if err = errors.Join(err, os.Mkdir(filepath.Dir(raced), 0o755), os.Rename(gpurun, raced)); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("#!/bin/sh\ncase $1 in %s) exec %s \"$@\" ;; *) exec %s \"$@\" ;; esac\n", views, viewing, raced)
+	if err := os.WriteFile(gpurun, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -287,7 +287,7 @@ func (c *Core) giveUp() {
 		c.gaveUp = true
 		return
 	}
-	if c.live.onGPUs > 0 && len(c.live.inUse()) == 0 {
+	if !c.opts.NoWait && c.live.onGPUs > 0 && len(c.live.inUse()) == 0 {
 		return // a start may still fail because another run claims its GPU
 	}
 	if !c.awaitsGPU() || c.live.onGPUs+len(c.moves) > 0 || c.opts.NoWait && len(c.passing()) > 0 {
@@ -306,7 +306,9 @@ func (c *Core) giveUp() {
 		enough = c.readings.tried >= w.alone && !c.readings.all.out
 	}
 	if enough {
-		c.vain, _ = c.next()
+		if c.vain, _ = c.next(); c.vain == nil {
+			return // the job starts unless another look at its GPUs prevents that
+		}
 		c.gaveUp = true
 		w.id, w.kept = -1, nil
 		c.gather()

@@ -67,7 +67,7 @@ type pendingTurn struct {
 
 // SetWish sets this run's wish, which has no requests if no job waits.
 func (t *Turns) SetWish(w Wish) {
-	if w.seen = t.pool.usage.at; len(t.own.Requests) > 0 && t.own.Since.Equal(w.Since) {
+	if w.seen = t.pool.usage.at; t.own.seen > 0 && t.own.Since.Equal(w.Since) {
 		w.seen = t.own.seen
 	} else {
 		t.term = gatherTerm{}

@@ -256,7 +256,9 @@ func (c *Core) wish() {
 	if c.waiter.id >= 0 || c.squeezed {
 		w = c.currentWish()
 	}
-	c.since = w.Since
+	if len(w.Requests) > 0 || len(c.live.unclaimed()) == 0 { // a start that loses a race is part of the wait
+		c.since = w.Since
+	}
 	same := w.HostResources == c.published.HostResources && w.Gathers == c.published.Gathers && reflect.DeepEqual(w.Requests, c.published.Requests)
 	age, due := c.now.Boot-c.publishedAt, wishSlow
 	if !w.Since.Equal(c.published.Since) {

@@ -247,7 +247,7 @@ func (ev Prepared) on(c *Core) {
 	if unwanted || rival {
 		c.do(Discard{UniID: uni})
 		if rival {
-			c.coolDown(a.grant.UUIDs, uni)
+			c.coolDown(a.grant.UUIDs, uni, "")
 		}
 		c.abandon(a, false)
 		return
@@ -315,7 +315,7 @@ func (ev PrepareFailed) on(c *Core) {
 	case a.stop != "" || c.sealed() || c.jobs[a.job].gone:
 		c.abandon(a, false)
 	case ev.Rival:
-		c.coolDown(a.grant.UUIDs, a.name)
+		c.coolDown(a.grant.UUIDs, a.name, ev.Reason)
 		c.abandon(a, true)
 	default:
 		c.giveBack(a, false, false)

@@ -67,7 +67,7 @@ type PrepareFailed struct {
 	Job    int
 	Reason string
 	Input  bool // an input of the job matches nothing
-	Rival  bool // another run took the GPU first
+	Rival  bool // the GPU could not be claimed, or, without a Reason, another run took it first
 }
 
 // Started reports that an attempt's process exists.

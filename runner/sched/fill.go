@@ -444,7 +444,7 @@ func (c *Core) withheld(id int32, uuid gpu.UUID, free bool) (why noGPU, is bool)
 	case slices.Contains(c.health.resting, uuid):
 		return noGPU{code: gpu.Quarantined, wait: schema.WaitGPUs, text: "several jobs in a row died on it; unused until one of them has run on another GPU"}, true
 	case c.cooling[uuid] > c.now.Boot:
-		return noGPU{code: gpu.Claimed, wait: schema.WaitGPUs, text: "another run just claimed it"}, true
+		return noGPU{code: gpu.Claimed, wait: schema.WaitGPUs, text: cmp.Or(c.refusal, "another run just claimed it")}, true
 	}
 	return noGPU{}, false
 }

@@ -13,13 +13,14 @@ type devices struct {
 	excluded []gpu.UUID                 // excluded from this run by stop --gpu
 	cooling  map[gpu.UUID]time.Duration // GPUs just lost to another run, and until when to avoid them
 	refusals int                        // consecutive losses to other runs
+	refusal  string                     // why the last claim failed; "" if another run was first
 	hands    []handOver                 // in the order in which jobs left them
 }
 
-// coolDown avoids GPUs that another run just took, for a pause that grows with each consecutive
-// loss, and reads them again after it.
-func (c *Core) coolDown(ids []gpu.UUID, name string) {
-	c.refusals++
+// coolDown avoids GPUs that another run just took or, for the reason why, could not be claimed. It
+// reads them again after a pause that grows with each consecutive loss.
+func (c *Core) coolDown(ids []gpu.UUID, name, why string) {
+	c.refusals, c.refusal = c.refusals+1, why
 	until := c.now.Boot + gpu.RaceBackoff(name, c.refusals, max(c.b.Settings.Poll, shortPause))
 	for _, id := range ids {
 		c.cooling[id] = max(c.cooling[id], until)
@@ -266,7 +267,7 @@ func (ev Gathered) on(c *Core) {
 		return
 	}
 	if i >= 0 {
-		c.coolDown([]gpu.UUID{g.claims[i].id}, ev.UniID)
+		c.coolDown([]gpu.UUID{g.claims[i].id}, ev.UniID, "")
 		g.claims = slices.Delete(g.claims, i, i+1)
 		c.recordGathered()
 		c.refill = true

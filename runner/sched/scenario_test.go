@@ -510,7 +510,7 @@ func (s *scenario) happens(f []string) bool {
 	case "refused":
 		s.send(PrepareFailed{Job: s.id(f[1]), Reason: strings.Join(f[2:], " ")})
 	case "rival":
-		s.send(PrepareFailed{Job: s.id(f[1]), Rival: true})
+		s.send(PrepareFailed{Job: s.id(f[1]), Rival: true, Reason: strings.Join(f[2:], " ")})
 	case "reading":
 		s.send(s.reading(Read{}))
 	case "notice":

@@ -43,7 +43,6 @@ type Exec struct {
 	core   *sched.Core                              // nil if the command needs no GPUs
 	read   func(ctx context.Context) sched.Observed // reads the GPUs, until the command starts
 	wakeAt time.Duration                            // as requested by the core; 0 for never
-	failed string                                   // why the claim failed since the last reading, or ""
 	starts bool                                     // the core has let the command start
 	done   bool                                     // the core has finished
 	pool   *gpu.Pool
@@ -101,16 +100,12 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 	}
 	e.read = func(ctx context.Context) sched.Observed {
 		defer e.Answered()
-		e.failed = "" // the core claims again, unless the GPUs are taken
 		return sched.Observed{Observation: Observe(ctx, p, rules, e.engine.Claims, e.Warn)}
 	}
 	began, said := host.Boottime(), ""
 	for ev := sched.Event(sched.Began{}); ; ev = e.next(ctx) {
 		e.step(ctx, ev)
-		why := e.failed
-		if w := e.core.Wait(runner.Now(), 0); w != nil {
-			why = cmp.Or(why, w.Text)
-		}
+		why := e.core.Why(runner.Now(), 0)
 		switch {
 		case ctx.Err() != nil:
 			e.step(ctx, sched.StopRequested{All: true}) // withdraws its wish, and claims of gathered GPUs
@@ -176,8 +171,7 @@ func (e *Exec) claim(ctx context.Context, a sched.Prepare) sched.Event {
 	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, execPrefix+e.Name, a.Grant)
 	e.Warn(warnings...)
 	if err != nil {
-		e.failed = err.Error()
-		return sched.PrepareFailed{Rival: true}
+		return sched.PrepareFailed{Rival: true, Reason: err.Error()}
 	}
 	if e.grant = a.Grant; a.Note != "" {
 		e.Tell(a.Note)

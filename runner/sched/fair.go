@@ -250,10 +250,11 @@ func (c *Core) reserve() {
 	c.theirs, c.turnChanges = c.pool.Turns.Theirs(c.now.Boot)
 }
 
-// wish publishes this run's wish if it has changed.
+// wish publishes this run's wish if it has changed. With --no-wait, a run that holds no GPU gives up
+// rather than take an offer, so it publishes no wish.
 func (c *Core) wish() {
 	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Background: c.b.Settings.Background, HostResources: c.live.withoutGPUs}
-	if c.waiter.id >= 0 || c.squeezed {
+	if (c.waiter.id >= 0 || c.squeezed) && !(c.opts.NoWait && c.waiter.alone > 0) {
 		w = c.currentWish()
 	}
 	if len(w.Requests) > 0 || len(c.live.unclaimed()) == 0 { // a start that loses a race is part of the wait

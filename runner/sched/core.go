@@ -138,8 +138,11 @@ func (c *Core) Step(now Now, ev Event) []Action {
 		c.pool.AdvanceTo(now.Boot)
 	}
 	if c.finished {
-		if p, ok := ev.(Prepared); ok {
-			c.do(Discard{UniID: p.Start.UniID})
+		switch ev := ev.(type) {
+		case Prepared:
+			c.do(Discard{UniID: ev.Start.UniID})
+		case Gathered:
+			c.do(Ungather{UniID: ev.UniID})
 		}
 		return c.out
 	}

@@ -513,6 +513,8 @@ func (s *scenario) happens(f []string) bool {
 		s.send(PrepareFailed{Job: s.id(f[1]), Rival: true, Reason: strings.Join(f[2:], " ")})
 	case "reading":
 		s.send(s.reading(Read{}))
+	case "gathered":
+		s.send(Gathered{UniID: f[1], Claims: s.claims})
 	case "notice":
 		s.send(ClaimsChanged{s.claims, s.wishes})
 	case "running":

@@ -43,6 +43,7 @@ type Exec struct {
 	core   *sched.Core                              // nil if the command needs no GPUs
 	read   func(ctx context.Context) sched.Observed // reads the GPUs, until the command starts
 	wakeAt time.Duration                            // as requested by the core; 0 for never
+	reads  bool                                     // the core has requested a reading
 	starts bool                                     // the core has let the command start
 	done   bool                                     // the core has finished
 	pool   *gpu.Pool
@@ -103,10 +104,12 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 		return sched.Observed{Observation: Observe(ctx, p, rules, e.engine.Claims, e.Warn)}
 	}
 	began, said := host.Boottime(), ""
-	for ev := sched.Event(sched.Began{}); ; ev = e.next(ctx) {
+	e.step(ctx, sched.Began{})
+	for {
+		ev := e.next(ctx)
 		e.step(ctx, ev)
-		why := e.core.Why(runner.Now(), 0)
-		switch {
+		_, current := ev.(sched.Observed) // before a reading, the core may know of a GPU only that it must be read
+		switch why := e.core.Why(runner.Now(), 0); {
 		case ctx.Err() != nil:
 			e.step(ctx, sched.StopRequested{All: true}) // withdraws its wish, and claims of gathered GPUs
 			return false, context.Cause(ctx)
@@ -118,7 +121,7 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 				f.Code, f.Text, e.GaveUp = batches.ExitNotYet, "no GPU free: "+f.Text, 0
 			}
 			return false, f
-		case why != "" && why != said:
+		case current && why != "" && why != said:
 			e.Tell("waiting: " + why)
 			said = why
 		}
@@ -132,9 +135,7 @@ func (e *Exec) step(ctx context.Context, ev sched.Event) {
 		for _, a := range e.core.Step(runner.Now(), events[0]) {
 			switch a := a.(type) {
 			case sched.Read:
-				if !e.starts {
-					events = append(events, e.read(ctx))
-				}
+				e.reads = true
 			case sched.Prepare:
 				events = append(events, e.claim(ctx, a))
 			case sched.Gather:
@@ -181,6 +182,10 @@ func (e *Exec) claim(ctx context.Context, a sched.Prepare) sched.Event {
 
 // next waits for the core's next event.
 func (e *Exec) next(ctx context.Context) sched.Event {
+	if e.reads && !e.starts {
+		e.reads = false
+		return e.read(ctx)
+	}
 	var due <-chan time.Time
 	if e.wakeAt > 0 {
 		due = time.After(e.wakeAt - host.Boottime())

@@ -3,10 +3,12 @@ package session
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/runner"
 	"gpurun/runner/engine"
 	"gpurun/runner/sched"
 	"gpurun/state/host"
@@ -38,6 +40,42 @@ func (q *queue) Offer(_ string, id gpu.UUID, to string) {
 	q.events <- engine.Event{ClaimsChanged: true}
 }
 
+// free returns a reading in which each device has that much memory free.
+func free(memory gpu.Bytes, devs []gpu.Device) sched.Observed {
+	o := gpu.Observation{At: host.Boottime(), Claims: []gpu.Claim{}}
+	for _, d := range devs {
+		o.Readings = append(o.Readings, gpu.Reading{UUID: d.UUID, Total: d.Total, Free: memory, Listed: true})
+	}
+	return sched.Observed{Observation: o}
+}
+
+// If readings take longer than the poll interval, a step must not wait for one after another, or exec
+// would neither say why it waits nor stop.
+func TestExecStepsBetweenSlowReadings(t *testing.T) {
+	devs := []gpu.Device{{UUID: "GPU-0", Total: 24 * gpu.GiB}}
+	q := &queue{claims: []gpu.Claim{}}
+	e := &Exec{Request: gpu.Request{Min: 1, Max: 1, Memory: 20 * gpu.GiB, MaxUtil: 100}, Rules: gpu.Rules{Poll: time.Millisecond}, engine: engine.Opened{Engine: q, Claims: q}}
+	e.begin(gpu.NewPool(devs, gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow}))
+	reads := 0
+	e.read = func(context.Context) sched.Observed {
+		if reads++; reads > 3 {
+			t.Fatal("a step reads the GPUs again and again")
+		}
+		time.Sleep(60 * time.Millisecond)
+		return free(gpu.GiB, devs)
+	}
+	e.step(t.Context(), sched.Began{})
+	for want := range 3 {
+		if reads != want {
+			t.Errorf("after %d steps: got %d readings", want+1, reads)
+		}
+		e.step(t.Context(), e.next(t.Context()))
+	}
+	if why := e.core.Why(runner.Now(), 0); !strings.Contains(why, "1 GiB free") {
+		t.Errorf("got %q", why)
+	}
+}
+
 // When its command ends, exec offers a waiting run as many GPUs as that run wants, and does not wait
 // if nobody wants any.
 func TestExecOffersOnlyWantedGPUs(t *testing.T) {
@@ -51,12 +89,9 @@ func TestExecOffersOnlyWantedGPUs(t *testing.T) {
 		}
 		e := &Exec{uniID: "mine", Request: gpu.Request{Min: 2, Max: 2, Memory: 20 * gpu.GiB, MaxUtil: 100}, engine: engine.Opened{Engine: q, Claims: q}}
 		e.begin(pool)
-		e.read = func(context.Context) sched.Observed {
-			return sched.Observed{Observation: gpu.Observation{At: host.Boottime(), Claims: []gpu.Claim{}, Readings: []gpu.Reading{
-				{UUID: "GPU-0", Total: 24 * gpu.GiB, Free: 24 * gpu.GiB, Listed: true}, {UUID: "GPU-1", Total: 24 * gpu.GiB, Free: 24 * gpu.GiB, Listed: true},
-			}}}
-		}
-		if e.step(t.Context(), sched.Began{}); !e.starts {
+		e.read = func(context.Context) sched.Observed { return free(24*gpu.GiB, devs) }
+		e.step(t.Context(), sched.Began{})
+		if e.step(t.Context(), e.next(t.Context())); !e.starts {
 			t.Fatal("the command does not start on free GPUs")
 		}
 		now := host.Boottime()

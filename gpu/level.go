@@ -9,7 +9,7 @@ type Level struct {
 	Name   string
 	Total  Bytes // 0 if unknown
 	Used   Bytes // -1 if unknown, like Ours and Util
-	Ours   Bytes // part of Used by this run's jobs
+	Ours   Bytes // the part of Used that is due to this run's jobs
 	Util   int   // percent
 	Jobs   int   // this run's jobs on it
 	Others bool  // anything besides this run's jobs is on it

@@ -54,7 +54,7 @@ func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 			return
 		}
 		if v.Kind == yaml.SequenceNode {
-			p.src.Problem(v.Line, v.Column, "write the argument in run", "%s: %q must be a single value, not a list", what, k.Value)
+			p.src.Problem(v.Line, v.Column, "write this argument in the run command instead", "%s: %q must be a single value, not a list", what, k.Value)
 			return
 		}
 		s, tag, ok := p.src.Scalar(v, what+": "+k.Value)

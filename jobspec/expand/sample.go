@@ -83,7 +83,7 @@ func (r *matrixReader) sample(node *yaml.Node) {
 		return
 	}
 	if twice := r.group(names, lists, "sample"); twice > 0 && len(r.given.List) == 0 {
-		r.Warning(node.Line, node.Column, "", "skipped %d of %d draws: they repeat earlier draws", twice, n)
+		r.Warning(node.Line, node.Column, "", "skipped %d of %d draws as repeats of earlier draws", twice, n)
 	}
 }
 

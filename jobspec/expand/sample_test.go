@@ -204,7 +204,7 @@ func TestSampleDrawsAndProblems(t *testing.T) {
 		name, in string
 		want     []string
 	}{
-		{"few values", "sample: {n: 9, params: {a: [x], b: int 1..2}}", []string{"jobs.yaml:1:9: skipped 7 of 9 draws: they repeat earlier draws", "a=x b=1", "a=x b=2"}},
+		{"few values", "sample: {n: 9, params: {a: [x], b: int 1..2}}", []string{"jobs.yaml:1:9: skipped 7 of 9 draws as repeats of earlier draws", "a=x b=1", "a=x b=2"}},
 		{"combined with a matrix", "{matrix: {seed: [1, 2]}, sample: {n: 1, params: {a: [x]}}}", []string{"seed=1 a=x", "seed=2 a=x"}},
 		{"no n", "sample: {params: {a: [x]}}", []string{"jobs.yaml:1:9: sample has no n; add n: 20"}},
 		{"no params", "sample: {n: 2}", []string{`jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},

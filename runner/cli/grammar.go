@@ -34,7 +34,7 @@ type grammar struct {
 	History    historyCmd    `cmd:"" group:"Look" help:"Show past runs, or the attempts of jobs."`
 	Ls         lsCmd         `cmd:"" group:"Look" help:"List your batches on this host."`
 	Events     eventsCmd     `cmd:"" group:"Look" help:"Print the events of a batch as JSON lines."`
-	Web        webCmd        `cmd:"" group:"Look" help:"Serve a page of your batches, with a JSON API."`
+	Web        webCmd        `cmd:"" group:"Look" help:"Serve a web page of your batches and a JSON API."`
 	Stop       stopCmd       `cmd:"" group:"Steer" help:"Stop a run, or some of its jobs."`
 	Retry      retryCmd      `cmd:"" group:"Steer" help:"Restart failed jobs of a run now."`
 	Pause      pauseCmd      `cmd:"" group:"Steer" help:"Pause a run, or some of its jobs."`

@@ -116,7 +116,7 @@ func Load(dir string) (*Tree, error) {
 	if err := json.Unmarshal(data, t); err != nil {
 		return nil, fmt.Errorf("%s is broken: %w", list(dir), err)
 	} else if t.Root == "" {
-		return nil, fmt.Errorf("%s is broken: it names no folder of the code", list(dir))
+		return nil, fmt.Errorf("%s is broken: it does not say which folder was copied", list(dir))
 	}
 	return t, nil
 }

@@ -390,8 +390,8 @@ func (c *Core) Redoes(id int) *state.Record {
 	return r
 }
 
-// Phases returns each job's phase while no run is active: the one in which the last run
-// of its file left it. Jobs with an open attempt count as running.
+// Phases returns the phase in which the last run of a file left each of its jobs. It is meant for
+// when no run is active. Jobs with an open attempt count as running.
 func Phases(b *jobspec.Batch, h *state.History) []state.Phase {
 	c := New(b, h, Options{})
 	open, phases := openKeys(h), make([]state.Phase, len(b.Jobs))

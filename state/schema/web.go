@@ -72,7 +72,7 @@ type Jobs struct {
 
 // JobRow is a job in a list.
 type JobRow struct {
-	ID       string            `json:"id"`    // unchanged unless what the job does has changed
+	ID       string            `json:"id"`    // stays the same unless an edit changes what the job does
 	Index    int               `json:"index"` // position in the job files
 	File     int               `json:"file"`  // index in batch.files
 	Line     *int              `json:"line"`

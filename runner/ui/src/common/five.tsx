@@ -1,4 +1,4 @@
-// Counts of jobs in five words: as a bar, and as its legend, which filters the jobs.
+// Job counts by state, in five groups, shown as a bar and as a legend that filters the jobs.
 import { stateWords } from './states';
 
 export type Counts = Record<string, number>;

@@ -31,6 +31,14 @@ var (
 	Lag     = flag.Duration("lag", 5*time.Second, "delay of files on a lagging file system")
 )
 
+// kills returns the number of kills of the runner. -short needs one for each command in RunnerKilled.
+func kills() int {
+	if testing.Short() {
+		return min(*Kills, 6)
+	}
+	return *Kills
+}
+
 // A Bench is a folder with a job file, jobs.yaml, and a gpurun built from this source.
 type Bench struct {
 	*testing.T

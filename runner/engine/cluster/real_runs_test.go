@@ -244,7 +244,7 @@ jobs:
 // even just after a command to hold, release, throttle or withdraw some. Jobs that the killed run
 // held must run, too.
 func (s *Site) RunnerKilled(t *testing.T) {
-	n := 4 * *Kills
+	n := 4 * kills()
 	for _, tt := range []struct {
 		name, limit string
 		meanwhile   [][]string
@@ -257,12 +257,12 @@ func (s *Site) RunnerKilled(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := s.New(t, Journalled(strings.Replace(s.settings("2s"), "{", "{"+tt.limit, 1), n, "gpus: 0", "0.5"))
-			out := b.KillRunners(*Kills, tt.meanwhile, "jobs.yaml")
+			out := b.KillRunners(kills(), tt.meanwhile, "jobs.yaml")
 			if again := b.Once(n); again > 0 {
 				t.Errorf("%d additional begins, want 0", again)
 			}
 			b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" }) // the run learns of an end earlier than the cluster
-			t.Logf("%d kills of the runner, %d jobs", *Kills, n)
+			t.Logf("%d kills of the runner, %d jobs", kills(), n)
 			if t.Failed() {
 				t.Log(out)
 			}
@@ -416,10 +416,10 @@ jobs:
 // Lagging checks that every job runs once even if the runner sees the nodes' files late and is killed
 // repeatedly. The runner must not trust the cluster's report before it sees the record.
 func (s *Site) Lagging(t *testing.T) {
-	n := 2 * *Kills
+	n := 2 * kills()
 	b := s.New(t, Journalled(s.settings("1s"), n, "gpus: 0", "0.5")+"  - {name: fails, gpus: 0, run: exit 3}\n")
 	b.Lagging()
-	out := b.KillRunners(*Kills, nil, "jobs.yaml")
+	out := b.KillRunners(kills(), nil, "jobs.yaml")
 	if again := b.Once(n); again > 0 {
 		t.Errorf("%d additional begins, want 0", again)
 	}
@@ -428,7 +428,7 @@ func (s *Site) Lagging(t *testing.T) {
 			t.Errorf("fails ended as %+v", e)
 		}
 	}
-	t.Logf("%d kills of the runner, %d jobs, files seen up to %v late", *Kills, n, *Lag)
+	t.Logf("%d kills of the runner, %d jobs, files seen up to %v late", kills(), n, *Lag)
 	if t.Failed() {
 		t.Log(out)
 	}

@@ -66,18 +66,15 @@ func (e *Exec) bindClaim(pid int) {
 	}
 }
 
-// execGrace is the time from SIGTERM to SIGKILL. With unlimited, there is no SIGKILL.
-const execGrace, unlimited = 10 * time.Second, time.Duration(1 << 62)
+// execGrace is the time from SIGTERM to SIGKILL.
+const execGrace = 10 * time.Second
 
-// endCommand ends the processes of an exec's command and returns their number.
-func endCommand(uniID string, roots ...procs.ID) int { return endTree(execGrace, uniID, roots) }
-
-// endTree ends an exec's processes and returns their number. The roots' descendants count even if
-// their environment does not name the command, as after env -i or setproctitle.
-func endTree(grace time.Duration, uniID string, roots []procs.ID) (found int) {
+// endCommand ends the processes of an exec's command and returns their number. The roots' descendants
+// count even if their environment does not name the command, as after env -i or setproctitle.
+func endCommand(uniID string, roots ...procs.ID) (found int) {
 	var end procs.Ending
 	var census procs.Census
-	end.Begin(grace)
+	end.Begin(execGrace)
 	for !end.Stuck() {
 		ids := census.Tree(uniID, roots, time.Now())
 		if len(ids) == 0 {
@@ -91,13 +88,8 @@ func endTree(grace time.Duration, uniID string, roots []procs.ID) (found int) {
 	return found
 }
 
-// ended returns a timeout error if the timer ended the command, or else err. If SIGTERM ended the
-// command, its other processes, such as a shell's trainer, get the signal too, and keep the claim
-// until they have ended.
+// ended returns a timeout error if the timer ended the command, or else err.
 func (e *Exec) ended(err error) error {
-	if f := new(batches.Failure); errors.As(err, &f) && f.Code == batches.ExitTerm {
-		endTree(unlimited, e.uniID, nil)
-	}
 	if e.timer == nil || e.timer.Stop() {
 		return err
 	}

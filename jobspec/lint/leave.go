@@ -20,18 +20,15 @@ func (l *linter) background() {
 		return
 	}
 	if s := l.lastInBackground(l.file.Stmts, 0); s != nil {
-		hint := "remove nohup and &, end the script with wait, or set leftovers: wait"
-		if l.startsRun(s) {
-			hint = "gpurun stops it when the job ends; run both files at once, with needs between their jobs"
-		}
-		l.find(Background, false, s, l.short(s)+" runs in the background, so the command ends immediately", hint)
+		l.find(Background, false, s, l.short(s)+" runs in the background, so the command ends immediately",
+			"remove nohup and &, end the script with wait, or set leftovers: wait")
 	}
 }
 
 // lastInBackground returns the command that ends a list, if it runs in the background.
 func (l *linter) lastInBackground(list []*syntax.Stmt, depth int) *syntax.Stmt {
 	for _, s := range slices.Backward(list) {
-		if s.Background || s.Disown || l.startsRun(s) {
+		if s.Background || s.Disown {
 			return s
 		}
 		if isTrivial(s) || depth > 50 {
@@ -45,17 +42,6 @@ func (l *linter) lastInBackground(list []*syntax.Stmt, depth int) *syntax.Stmt {
 		return nil
 	}
 	return nil
-}
-
-// startsRun reports whether a command is gpurun run -d.
-func (l *linter) startsRun(s *syntax.Stmt) bool {
-	c, is := s.Cmd.(*syntax.CallExpr)
-	if !is {
-		return false
-	}
-	words := l.unwrap(c.Args)
-	return len(words) > 1 && path.Base(words[0].prefix) == "gpurun" && words[1].prefix != "exec" &&
-		slices.ContainsFunc(words, func(a arg) bool { return strings.HasPrefix(a.prefix, "-d") || a.prefix == "--detach" })
 }
 
 func isTrivial(s *syntax.Stmt) bool {

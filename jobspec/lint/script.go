@@ -60,7 +60,7 @@ const maxScript = 128 << 10
 
 // signs are substrings: every command with a finding contains at least one of them. The exceptions
 // are findings about background work and about values that the shell would split.
-var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "nerdctl", "tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "gpurun", "conda", "mamba",
+var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "nerdctl", "tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "conda", "mamba",
 	"_port", "-port", "_PORT", "rdzv", "set_device"}
 
 // background matches an & that is not part of &&, 2>&1 or &>.

@@ -117,8 +117,6 @@ func TestCheckScriptFindings(t *testing.T) {
 		{"background branch", "if [ -f x ]; then python a.py & else python b.py; fi", "background"},
 		{"background group", "(cd x; python a.py) &", "background"},
 		{"background function", "go() { python a.py $1 & }\ngo 1\ngo 2", "background"},
-		{"a run in the background", "python a.py && gpurun run -d next.yaml", "background"},
-		{"a run that is waited for", "gpurun -dy next.yaml; gpurun wait --file next.yaml; gpurun exec -- python a.py -d", ""},
 		{"waited for", "python a.py & python b.py & wait", ""},
 		{"waited for one by one", "for s in 1 2; do python a.py & p+=($!); done; for q in ${p[@]}; do wait $q; done", ""},
 		{"waited for in batches", "for s in 1 2 3; do python a.py & ((s%2)) || wait; done", ""},

@@ -125,7 +125,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	}
 	own := canonicalKeys(s, n, "a job")
 	p := f.newProto(native, n.Line, n.Column)
-	p.keys = overlay(defaults, own, "")
+	p.keys = overlay(defaults, own, false)
 	for k := range source.Each(p.keys) {
 		p.inherited[k.Value] = source.Child(own, k.Value) == nil
 	}

@@ -214,23 +214,18 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 	return out
 }
 
-// overlay merges a job's value of key over the default: mappings merge key by key, other values are
-// replaced, and null removes a default. Any other null is a value in params, and all are in config.set.
-func overlay(under, over *yaml.Node, key string) *yaml.Node {
+// overlay merges a job over the defaults: mappings merge key by key, other values are replaced, and
+// null removes a value. With nulls set, as for config.set, null is a value.
+func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
 	out := *over
 	out.Content = nil
-	nulls := key == "set" || key == "params"
 	for k, v := range source.Each(under) {
 		mine := source.Child(over, k.Value)
 		switch {
 		case mine == nil:
 			mine = v
-		case key == "params" && source.IsNull(mine):
-			continue
-		case mine.Kind == yaml.MappingNode && v.Kind == yaml.MappingNode && key == "set":
-			mine = overlay(v, mine, key)
 		case mine.Kind == yaml.MappingNode && v.Kind == yaml.MappingNode:
-			mine = overlay(v, mine, k.Value)
+			mine = overlay(v, mine, nulls || k.Value == "set")
 		}
 		if nulls || !source.IsNull(mine) {
 			out.Content = append(out.Content, k, mine)

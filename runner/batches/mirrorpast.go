@@ -236,7 +236,7 @@ func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRe
 	return all[i], all, nil
 }
 
-// Curves reads the curves of the metrics that an attempt reported, and thins out long ones.
+// Curves reads the curves of the metrics that an attempt reported.
 func (m *Mirror) Curves(uniID string) ([]schema.Curve, error) {
 	if err := m.lock(); err != nil {
 		return nil, err
@@ -246,11 +246,7 @@ func (m *Mirror) Curves(uniID string) ([]schema.Curve, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := m.ref.Curves(x)
-	for i := range list {
-		results.Thin(&list[i], 2000) // a chart can show about as many
-	}
-	return list, nil
+	return m.ref.Curves(x), nil
 }
 
 // Results makes a table of the jobs' metrics.

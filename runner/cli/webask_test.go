@@ -21,8 +21,8 @@ import (
 //	ask [-token FILE] [-host NAME] [-H NAME:VALUE] SOCKET METHOD PATH [JSON]
 //
 // SOCKET is the path of a socket, or of a file with the server's address. The default token allows
-// only reading; "-token none" sends none. BATCH in PATH stands for the first batch, and
-// ATTEMPT for the uni_id in the file attempt. ask fails if the status is 400 or more.
+// only reading; "-token none" sends none. BATCH in PATH stands for the first batch. ask fails if the
+// status is 400 or more.
 func ask(ts *testscript.TestScript, neg bool, args []string) {
 	header, host, token := http.Header{}, "localhost", ".local/state/gpurun/web.token"
 	for ; len(args) > 1 && strings.HasPrefix(args[0], "-"); args = args[2:] {
@@ -77,9 +77,6 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 		_, _, list := send("GET", "/api/v1/batches", "")
 		_, id, _ := strings.Cut(list, `"id":"`)
 		path = strings.ReplaceAll(path, "BATCH", id[:min(16, len(id))])
-	}
-	if strings.Contains(path, "ATTEMPT") {
-		path = strings.ReplaceAll(path, "ATTEMPT", ts.ReadFile("attempt"))
 	}
 	status, got, body := send(args[1], path, strings.Join(args[3:], " "))
 	var out bytes.Buffer

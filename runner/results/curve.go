@@ -56,43 +56,6 @@ func ReadCurves(r io.Reader) ([]schema.Curve, error) {
 	return curves, lines.Err()
 }
 
-// Thin shortens a curve to about most points. It keeps the lowest and highest point of each stretch,
-// so that outliers remain.
-func Thin(c *schema.Curve, most int) {
-	if len(c.Values) <= most {
-		return
-	}
-	whole := *c
-	c.Steps, c.Values = nil, nil
-	for _, k := range kept(whole.Values, most) {
-		c.Steps, c.Values = append(c.Steps, whole.Steps[k]), append(c.Values, whole.Values[k])
-	}
-}
-
-// kept returns the indices of the values that a shortened curve keeps: the first, the last, and the
-// extremes of each stretch. most is their approximate number.
-func kept(values []*float64, most int) []int {
-	n := len(values)
-	list, stretches := []int{0}, (most-2)/2
-	for s := range stretches {
-		from, to := 1+(n-2)*s/stretches, 1+(n-2)*(s+1)/stretches
-		lo, hi := from, from
-		for i := from; i < to; i++ {
-			if values[i] == nil || values[lo] != nil && *values[i] < *values[lo] {
-				lo = i
-			}
-			if values[hi] == nil || values[i] != nil && *values[i] > *values[hi] {
-				hi = i
-			}
-		}
-		list = append(list, min(lo, hi))
-		if lo != hi {
-			list = append(list, max(lo, hi))
-		}
-	}
-	return append(list, n-1)
-}
-
 // Number converts a metric's value in the ledger to a number. JSON has no NaN, so the ledger stores
 // it as a string.
 func Number(value any) (x float64, ok bool) {

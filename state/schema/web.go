@@ -121,7 +121,7 @@ type Timeline struct {
 	Readings *Readings    `json:"readings"` // of all runs; null if there are none
 }
 
-// Curves are an attempt's curves, thinned out if long.
+// Curves are the series of values that an attempt reported.
 type Curves struct {
 	Head
 	Curves []Curve `json:"curves"`

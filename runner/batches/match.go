@@ -11,15 +11,11 @@ import (
 	"gpurun/state/host"
 )
 
-// Match marks the jobs that match names or globs. FILE:GLOB matches only jobs of that file; then, all
-// globs must name one.
+// Match marks the jobs that match names or globs.
 func Match(b *jobspec.Batch, globs []string) ([]bool, error) {
 	known, in := make([]string, len(b.Jobs)), make([]bool, len(b.Jobs))
-	inFile := slices.ContainsFunc(globs, func(g string) bool { return strings.Contains(g, ":") })
 	for id := range b.Jobs {
-		if known[id] = b.Jobs[id].Name; inFile {
-			known[id] = b.Files[b.Jobs[id].File].Path + ":" + known[id]
-		}
+		known[id] = b.Jobs[id].Name
 	}
 	var files []string
 	for _, f := range b.Files {

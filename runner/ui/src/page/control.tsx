@@ -133,7 +133,7 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
   const todo = is('pending', 'waiting', 'queued'), held = todo.filter((j) => j.wait?.code === 'paused'), good = is('succeeded', 'up_to_date');
   const again = is('failed', 'timeout', 'oom', 'stalled', 'lost', 'cancelled', 'interrupted', ...(alive ? ['waiting'] : []));
   if (again.length && alive) add('Retry', 'Try again now, with all retries', 'retry', again);
-  else if (again.length && summary) verbs.push(rerun(summary, 'Retry', again));
+  else if (again.length && summary) verbs.push(rerun(summary, 'Retry', again.map((j) => j.name)));
   if (!many && again.length) {
     verbs.push({ word: 'Log', title: 'Show its output', href: batchPath(batch, 'log', { job: jobs[0].name }) });
     verbs.push({ word: 'Why', title: 'Why it failed', href: jobPath(batch, jobs[0].name) });
@@ -153,8 +153,7 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
   return verbs;
 }
 
-function rerun(s: Summary, word: string, jobs: Target[] = []): Verb {
-  const only = jobs.map((j) => (s.batch.files.length > 1 ? `${fileOf(s, j.file)}:${j.name}` : j.name));
+function rerun(s: Summary, word: string, only: string[] = []): Verb {
   const files = s.batch.files.map((f) => f.path), param = Object.entries(s.batch.params ?? {}).map(([k, v]) => `${k}=${v}`);
   return {
     word, title: 'Run jobs that are not up to date', command: ['run', '-d', ...files, ...param.flatMap((p) => ['-p', p]), ...only.flatMap((n) => ['--only', n])],

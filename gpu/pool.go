@@ -74,11 +74,13 @@ func NewPool(devs []Device, rules Rules) *Pool {
 	return p
 }
 
-// Fresh returns a pool with the same devices and rules but no observations.
+// Fresh returns a pool with the same devices, rules and clock but no observations.
 func (p *Pool) Fresh() *Pool {
 	rules := p.rules
 	rules.AtOnce = true
-	return NewPool(p.all(), rules)
+	fresh := NewPool(p.all(), rules)
+	fresh.hostRead = p.hostRead
+	return fresh
 }
 
 // limited reports whether this run's share is a number of devices, not fixed indices.

@@ -160,7 +160,7 @@ func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	defer a.CloseEngine(engine, kind)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	last := &orphanEnds{left: map[string]bool{}, ended: map[string]bool{}, all: cancel, drain: c.Drain, queues: kind.Abilities().Queues}
+	last := &orphanEnds{left: map[string]bool{}, ended: map[string]bool{}, all: cancel, drain: c.Drain}
 	for _, i := range chosen {
 		last.left[open[i].Start.UniID] = true
 	}
@@ -221,7 +221,6 @@ type orphanEnds struct {
 	left   map[string]bool // attempts to wait for, by uni_id
 	ended  map[string]bool // whether each attempt has ended, by uni_id
 	drain  bool            // do not wait for jobs that begin
-	queues bool            // the engine is a cluster, whose jobs stop even if it does not answer
 	all    func()
 	silent []string // keepers that do not answer; stop does not wait for them
 }
@@ -240,7 +239,7 @@ func (l *orphanEnds) Fact(_ int, f state.Fact) {
 
 // Snapshot gives up if a keeper does not answer.
 func (l *orphanEnds) Snapshot(s *schema.Status) {
-	if len(s.Live.Silent) > 0 && !l.queues {
+	if len(s.Live.Silent) > 0 {
 		l.silent = s.Live.Silent
 		l.all()
 	}

@@ -221,6 +221,7 @@ func (ev SettingsChanged) on(c *Core) {
 		c.pool.Rule(ev.Rules)
 	}
 	c.sort()
+	c.recount() // jobs held since stop --gpu may use other GPUs now
 }
 
 // sort orders the jobs again, and reclassifies the ready ones.

@@ -96,10 +96,11 @@ func (c *Cluster) within(n, gpus int) int {
 }
 
 // keeps reports whether smaller attempts must leave the quota to l, the first one in the queue,
-// because it has left no room for l until l's patience was over.
+// because it has left no room for l until l's patience was over. They need not if l would not fit
+// even without them.
 func (c *Cluster) keeps(l *engine.Launch) bool {
 	e, gpus := c.live[l.UniID], gpusOf(l)
-	if c.quota.full == 0 || gpus < c.quota.full {
+	if c.quota.full == 0 || gpus < c.quota.full || c.quota.most-c.quota.others < gpus {
 		return false
 	}
 	if e.short.IsZero() {

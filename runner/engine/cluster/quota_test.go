@@ -94,17 +94,20 @@ func TestSmallerJobsOvertake(t *testing.T) {
 	const full, first = ": your jobs on x already request 4 GPUs, and cluster.max_gpus_total is 6", ": a goes first: it needs 3 GPUs, and cluster.max_gpus_total is 6"
 	for _, tt := range []struct {
 		patience time.Duration
+		others   int // GPUs of other runs; this run has the rest of 4
 		want     []string
 	}{
-		{time.Hour, []string{"a" + full, "e" + full}},
-		{0, []string{"a" + full, "b" + first, "d" + first, "e" + full}},
+		{time.Hour, 3, []string{"a" + full, "e" + full}},
+		{0, 3, []string{"a" + full, "b" + first, "d" + first, "e" + full}},
+		{0, 4, []string{"a" + full, "e" + full}}, // keeping GPUs of this run would not make room for a
 	} {
 		c := &Cluster{
 			Config:  engine.Config{Go: func(func()) {}, Cluster: engine.Cluster{Patience: tt.patience}},
 			dialect: named{name: "x"}, live: map[string]*entry{}, submits: map[string]*submit{}, most: arrayMost,
 			out: engine.NewMailbox[engine.Event](), post: engine.NewMailbox[func()](), steering: steering{limits: limits{gpus: -1}},
 		}
-		c.quota.most, c.quota.others = 6, 4
+		c.quota.most, c.quota.others = 6, tt.others
+		c.live["running"] = &entry{gpus: 4 - tt.others, submit: &submit{}}
 		for i, gpus := range []int{3, 1, 0, 1, 3} {
 			l := &engine.Launch{Request: &engine.Request{GPUs: gpus}}
 			l.UniID = string(rune('a' + i))
@@ -120,7 +123,7 @@ func TestSmallerJobsOvertake(t *testing.T) {
 			left = append(left, l.UniID+": "+c.live[l.UniID].shown.Reason)
 		}
 		if !slices.Equal(left, tt.want) {
-			t.Errorf("with a patience of %v, still in the queue: %q, want %q", tt.patience, left, tt.want)
+			t.Errorf("with a patience of %v and %d GPUs of other runs, still in the queue: %q, want %q", tt.patience, tt.others, left, tt.want)
 		}
 	}
 }

@@ -89,26 +89,27 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 	return nil // if Chmod failed, the mode still grants no more than it should
 }
 
-// give gives what root has created in a batch's folder to the owner of the folder, who is the owner of the
-// job files, so that they can run the files without sudo next time. A socket stays root's: only its
-// keeper can say whether it is still in use. So does a file with another name elsewhere.
-func give(dir string) {
-	var owner, above unix.Stat_t
-	if os.Geteuid() != 0 || unix.Stat(dir, &owner) != nil || owner.Uid == 0 {
+// give makes the owner of the job files the owner of the state that root has created, so that they
+// can run the files without sudo next time.
+func (a access) give(dir string) {
+	if os.Geteuid() != 0 || a.uid <= 0 {
 		return
+	}
+	mine := func(path string) bool {
+		var st unix.Stat_t
+		return unix.Lstat(path, &st) == nil && int(st.Uid) == a.uid
 	}
 	give := func(path string, _ fs.DirEntry, err error) error {
 		var st unix.Stat_t
-		if err == nil && unix.Lstat(path, &st) == nil && st.Uid == 0 && (st.Nlink == 1 && st.Mode&unix.S_IFMT != unix.S_IFSOCK || st.Mode&unix.S_IFMT == unix.S_IFDIR) {
-			_ = unix.Lchown(path, int(owner.Uid), -1)
+		if err == nil && unix.Lstat(path, &st) == nil && st.Uid == 0 {
+			_ = unix.Lchown(path, a.uid, -1)
 		}
 		return nil
 	}
 	_ = filepath.WalkDir(dir, give)
-	hide := filepath.Dir(dir)
-	if filepath.Base(hide) == hidden && unix.Lstat(filepath.Dir(hide), &above) == nil && above.Uid == owner.Uid {
-		_ = give(hide, nil, nil)
-		_ = filepath.WalkDir(filepath.Join(hide, configsName), give)
+	if above := filepath.Dir(dir); filepath.Base(above) == hidden && mine(filepath.Dir(above)) {
+		_ = give(above, nil, nil)
+		_ = filepath.WalkDir(filepath.Join(above, configsName), give)
 	}
 }
 
@@ -127,7 +128,7 @@ func (s *State) Share() {
 		if err == nil {
 			f.access = a
 			err = errors.Join(a.share(f.dir, 7, 5, 4), a.share(filepath.Join(f.dir, lockName), 6, 6, 6), a.share(filepath.Join(f.dir, editsName), 6, 6, 6))
-			give(f.dir)
+			a.give(f.dir)
 		}
 		if err != nil && !isNotExist(err) { // a list from standard input has no file, so its state stays private
 			s.warnings = append(s.warnings, fmt.Sprintf("%s: cannot apply the permissions of the job files: %v", f.dir, err))

@@ -212,12 +212,11 @@ func (l *ledger) fsync() error {
 	return errors.Join(err, f.Sync())
 }
 
-// look checks that no other process has changed the ledger, and returns its size.
-func (l *ledger) look() (size int64, err error) {
+// look checks that no other process has changed the ledger.
+func (l *ledger) look() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err = l.guard()
-	return l.size, err
+	return l.guard()
 }
 
 func (l *ledger) close() error { return l.f.Close() }

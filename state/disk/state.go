@@ -50,7 +50,6 @@ type fileState struct {
 	jobLock  *os.File // the job file; nil if it cannot be locked, or is locked under another name
 	ledger   *ledger
 	access   access // set by Share
-	given    int64  // size of the ledger at the last give
 	journal  journal
 }
 
@@ -299,11 +298,7 @@ func (s *State) Failure() error { return in(s.files[0].dir, s.sync.failure()) }
 func (s *State) look() error {
 	var errs []error
 	for _, f := range s.files {
-		size, err := f.ledger.look()
-		if size != f.given {
-			give(f.dir)
-			f.given = size
-		}
+		err := f.ledger.look()
 		if path := f.lock.Name(); !sameFile(f.lock, path) {
 			if fresh, err := takeLock("", f.dir); err == nil {
 				f.lock.Close()
@@ -339,7 +334,7 @@ func (s *State) Close() error {
 		if added := l.size - l.began; added >= indexFrom && added < indexClose {
 			_ = newReader(l.path).load(state.NewHistory(), i, nil, true)
 		}
-		give(f.dir)
+		f.access.give(f.dir)
 	}
 	return errors.Join(err, s.runLog.Close(), s.unlock())
 }

@@ -101,19 +101,3 @@ func TestOtherProgramsAreNotAskedWhetherTheyAreKeepers(t *testing.T) {
 	in.Close()
 	_ = cmd.Wait()
 }
-
-// A socket that this user may not open is still in use only if the kernel lists it.
-func TestSocketOfKilledKeeperIsNotListening(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "keeper-0badcafe.sock")
-	f, err := listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !listens(path) {
-		t.Error("an open socket counts as dead")
-	}
-	f.Close()
-	if listens(path) {
-		t.Error("a closed socket counts as open")
-	}
-}

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -111,23 +110,14 @@ func (l *Local) findKeepers() error {
 			r := l.connect(c, path)
 			l.others[r] = true
 			l.mu.Unlock()
-		case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EACCES) && !listens(path):
+		case errors.Is(err, unix.ECONNREFUSED):
 			_ = os.Remove(path)
-		case errors.Is(err, unix.EACCES):
-			return fmt.Errorf("an earlier run by another user still has a keeper, which listens on %s: run gpurun as that user again (sudo), or wait until its jobs have ended", path)
 		case errors.Is(err, unix.ENOENT): // it exited just now
 		default:
 			return fmt.Errorf("cannot reach the keeper of an earlier run: %w", err)
 		}
 	}
 	return nil
-}
-
-// listens reports whether a process listens on a socket that this user may not open, which a killed
-// sudo gpurun may have left, or whether that cannot be determined.
-func listens(path string) bool {
-	list, err := os.ReadFile("/proc/net/unix")
-	return err != nil || bytes.Contains(list, []byte("/"+filepath.Base(path)+"\n")) || findKeeper(func(_ int, socket string) bool { return socket == path }) != 0
 }
 
 // reach returns the keeper of an earlier run's attempt if the keeper's socket is in the folder of

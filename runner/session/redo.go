@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -49,10 +50,16 @@ func (r *Run) confirm() error {
 func (r *Run) noStrayKeeper() error {
 	for i, f := range r.Batch.Files {
 		dir := r.State.Dir(i)
+		linked := func(d string) bool { // to a hard link of f, which is rare; a folder of another batch may be on a dead server
+			this, err := os.Stat(f.Real)
+			if err != nil || this.Sys().(*syscall.Stat_t).Nlink == 1 {
+				return false
+			}
+			other, err := os.Stat(filepath.Join(filepath.Dir(filepath.Dir(d)), filepath.Base(d)))
+			return err == nil && os.SameFile(this, other)
+		}
 		pid, at := batches.Engines["local"].Stray(dir, func(d string) bool {
-			this, _ := os.Stat(f.Real)
-			other, _ := os.Stat(filepath.Join(filepath.Dir(filepath.Dir(d)), filepath.Base(d))) // may be a hard link
-			return d == disk.Folder(f.Real, "") || os.SameFile(this, other) || filepath.Base(d) == filepath.Base(disk.Folder(f.Real, d))
+			return d == disk.Folder(f.Real, "") || filepath.Base(d) == filepath.Base(disk.Folder(f.Real, d)) || linked(d)
 		})
 		if pid != 0 {
 			where, fix := "but "+dir+" was removed", "wait for them"

@@ -39,7 +39,7 @@ func (l *ledger) intact() (what string) {
 	switch err := unix.Lstat(l.path, &at); {
 	case err == unix.ENOENT || err == unix.ENOTDIR:
 		if now, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", l.f.Fd())); sameFile(l.f, now) {
-			return "moved " + ledgerName + " to " + filepath.Dir(now)
+			return "moved " + ledgerName + " to " + now
 		}
 		return "removed " + ledgerName
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,7 @@ func TestLongWaitForADescriptorIsReportedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func(was *os.File) { os.Stderr = was }(os.Stderr)
-	os.Stderr = w
+	os.Stderr, starved = w, sync.Once{}
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		for range 2 {

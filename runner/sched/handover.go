@@ -17,10 +17,16 @@ type devices struct {
 	hands    []handOver                 // in the order in which jobs left them
 }
 
-// coolDown avoids GPUs that another run just took or, for the reason why, could not be claimed. It
-// reads them again after a pause that grows with each consecutive loss.
+// coolDown avoids GPUs that another run just took, or all GPUs if one could not be claimed for the
+// reason why. It reads them again after a pause that grows with each consecutive loss.
 func (c *Core) coolDown(ids []gpu.UUID, name, why string) {
 	c.refusals, c.refusal = c.refusals+1, why
+	if why != "" && c.pool != nil { // claims on other GPUs would fail, too, which may take longer than the pause
+		ids = nil
+		for _, d := range c.pool.Devices() {
+			ids = append(ids, d.UUID)
+		}
+	}
 	until := c.now.Boot + gpu.RaceBackoff(name, c.refusals, max(c.b.Settings.Poll, shortPause))
 	for _, id := range ids {
 		c.cooling[id] = max(c.cooling[id], until)

@@ -5,12 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"gpurun/state/host"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // Users who can read all job files of a batch can read its state. Only users who can write to all
@@ -60,17 +62,27 @@ func (s *State) access(dir string) (a access, err error) {
 // share sets the mode of a file or folder, if it exists. The owner gets the permissions in owner. The
 // group and others each get those in bits if the job files grant them all permissions in need.
 func (a access) share(path string, owner, bits, need os.FileMode) error {
-	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil {
+	flags, root := unix.O_PATH|unix.O_CLOEXEC, os.Geteuid() == 0
+	if root {
+		flags |= unix.O_NOFOLLOW
+	}
+	fd, err := unix.Open(path, flags, 0)
+	if err != nil {
 		return nil
 	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || root && (st.Mode&unix.S_IFMT == unix.S_IFLNK || hardLinked(st.Mode, uint64(st.Nlink))) {
+		return nil
+	}
+	path = fmt.Sprintf("/proc/self/fd/%d", fd)
 	mode, uid := owner<<6, -1
 	for _, shift := range []int{3, 0} {
 		if a.mode>>shift&need == need {
 			mode |= bits << shift
 		}
 	}
-	if os.Geteuid() == 0 && st.Uid == 0 && a.uid > 0 {
+	if root && st.Uid == 0 && a.uid > 0 {
 		uid = a.uid // after sudo gpurun, the state belongs to the owner of the job files
 	}
 	if mode&0o070>>3 != mode&0o007 || uid >= 0 {
@@ -89,28 +101,45 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 	return nil // if Chmod failed, the mode still grants no more than it should
 }
 
+// hardLinked reports whether a file may be a hard link to a file elsewhere, which the user of a folder in
+// which root runs gpurun may have planted.
+func hardLinked(mode uint32, links uint64) bool {
+	return mode&unix.S_IFMT == unix.S_IFREG && links > 1
+}
+
 // give makes the owner of the job files the owner of the state that root has created, so that they
 // can run the files without sudo next time.
 func (a access) give(dir string) {
 	if os.Geteuid() != 0 || a.uid <= 0 {
 		return
 	}
-	mine := func(path string) bool {
-		var st unix.Stat_t
-		return unix.Lstat(path, &st) == nil && int(st.Uid) == a.uid
-	}
-	give := func(path string, _ fs.DirEntry, err error) error {
-		var st unix.Stat_t
-		if err == nil && unix.Lstat(path, &st) == nil && st.Uid == 0 {
-			_ = unix.Lchown(path, a.uid, -1)
+	give := func(dir string) {
+		root, err := os.OpenRoot(dir) // or a folder that becomes a link could lead the walk elsewhere
+		if err != nil {
+			return
 		}
-		return nil
+		defer root.Close()
+		_ = fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+			info, serr := root.Lstat(name)
+			if err != nil || serr != nil {
+				return nil
+			}
+			if st := info.Sys().(*syscall.Stat_t); st.Uid == 0 && !hardLinked(st.Mode, uint64(st.Nlink)) {
+				_ = root.Lchown(name, a.uid, -1)
+			}
+			return nil
+		})
 	}
-	_ = filepath.WalkDir(dir, give)
-	if above := filepath.Dir(dir); filepath.Base(above) == hidden && mine(filepath.Dir(above)) {
-		_ = give(above, nil, nil)
-		_ = filepath.WalkDir(filepath.Join(above, configsName), give)
+	give(dir)
+	above := filepath.Dir(dir)
+	var st unix.Stat_t
+	if filepath.Base(above) != hidden || unix.Lstat(filepath.Dir(above), &st) != nil || int(st.Uid) != a.uid {
+		return
 	}
+	if unix.Lstat(above, &st) == nil && st.Uid == 0 {
+		_ = unix.Lchown(above, a.uid, -1)
+	}
+	give(filepath.Join(above, configsName))
 }
 
 // ConfigCopy returns the path of the lock for a generated config file, and the most permissive mode

@@ -85,8 +85,8 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 	return batch, last, nil
 }
 
-// moved describes successes that are recorded under the name of a job file that no longer exists,
-// for jobs that have no end under the new name. The file was probably renamed.
+// moved describes successes recorded under the name of a job file that no longer exists, probably
+// because it was renamed. Their jobs have no recorded end under the file's current name.
 type moved struct {
 	from, to string
 	list     bool // from is the name of a list from standard input, which never was a file

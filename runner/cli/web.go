@@ -27,7 +27,7 @@ type webCmd struct {
 	gpuFlags `embed:""`
 	Files    []string    `arg:"" optional:"" name:"file" help:"Job files to show (default: all that gpurun ls lists)."`
 	Listen   string      `placeholder:"ADDRESS" help:"HOST:PORT or unix:PATH (default: 127.0.0.1:8888, or the next free port)."`
-	Control  controlFlag `placeholder:"run" help:"Allow steering runs; --control=run also allows adding and starting jobs."`
+	Control  controlFlag `placeholder:"run" help:"Allow steering runs. With --control=run, also allow adding and starting jobs."`
 	Root     []string    `placeholder:"DIR" sep:"none" help:"Let --control=run start only job files below DIR (repeatable)."`
 	TLSCert  string      `name:"tls-cert" placeholder:"FILE" help:"TLS certificate, for addresses that other machines can reach."`
 	TLSKey   string      `name:"tls-key" placeholder:"FILE" help:"Private key of the certificate."`

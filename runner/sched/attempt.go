@@ -92,7 +92,7 @@ func (l *attempts) started(yield func(*attempt) bool) {
 	}
 }
 
-// preparing returns the attempt of a job that is being prepared, or nil.
+// preparing returns the job's attempt that is being prepared, or nil.
 func (l *attempts) preparing(job int) *attempt {
 	for _, a := range slices.Backward(l.all) { // there may be thousands; those being prepared come last
 		if a.uniID == "" && a.job == int32(job) {

@@ -59,7 +59,7 @@ func (p *Process) crashed(what any, stack []byte) {
 		fmt.Fprintf(p.runLog, "panic: %v\n%s\n", what, stack)
 	}
 	fmt.Fprintf(p.Err, "gpurun: internal error: %v\n%s", what, stack)
-	p.Hint("this is a bug in gpurun; running jobs continue, and the next gpurun of the same file reattaches to them")
+	p.Hint("this is a bug in gpurun; running jobs continue, and the next run of the same file reattaches to them")
 	select {
 	case p.Done <- batches.ExitInternal:
 	default:

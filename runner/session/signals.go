@@ -116,7 +116,7 @@ func (p *Process) leave(code int, text string) {
 			p.OnPanic()
 		}
 		p.Say("error", text)
-		p.Hint("running jobs continue; the next gpurun of the same file reattaches to them")
+		p.Hint("running jobs continue; the next run of the same file reattaches to them")
 	})
 	select {
 	case <-said:

@@ -28,7 +28,7 @@ type reader struct {
 	fact    state.Fact // the current fact
 }
 
-// covered describes the lines of a ledger up to some point, except for the entries of keys.
+// covered summarizes the first lines of a ledger. The entries of keys are kept separately.
 type covered struct {
 	Offset   int64 // bytes of complete lines
 	Line     int

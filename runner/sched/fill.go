@@ -293,7 +293,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 // left in the surrounding cluster job, or the user has freed GPUs that the job needs. It returns nil
 // if the job may start.
 func (c *Core) deferred(id int32) *schema.Wait {
-	if len(c.excluded) > 0 && c.classOf(id).freed {
+	if len(c.excluded) > 0 && c.spec(id).Request.Max > 0 && !c.canRunElsewhere(id, nil) {
 		return waits(schema.WaitGPUs, "left to the next run: it needs GPUs that gpurun stop --gpu freed")
 	}
 	if c.opts.Ends.IsZero() {

@@ -80,7 +80,6 @@ type class struct {
 	need
 	gpus       bool                  // they need devices of the pool
 	impossible string                // why they can never start, or ""
-	freed      bool                  // they need GPUs that the user has excluded from the run
 	jobs       priorityQueue[ranked] // ready ones; stale entries are dropped when they reach the top
 }
 
@@ -94,7 +93,6 @@ func (c *Core) classOf(id int32) *class {
 	if cl == nil {
 		cl = &class{need: n, gpus: (n.req.Max > 0 || n.req.Min > 0) && !c.opts.Elsewhere}
 		cl.impossible = c.impossible(cl, (*gpu.Pool).EverPossible)
-		cl.freed = cl.gpus && len(c.excluded) > 0 && !c.canRunElsewhere(id, nil)
 		c.classes = append(c.classes, cl)
 		c.byNeed[n] = cl
 	}

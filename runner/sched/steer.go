@@ -399,7 +399,6 @@ func (c *Core) vacateGPU(index int) {
 			c.excluded = append(c.excluded, d.UUID)
 		}
 	}
-	c.sort()
 	for _, a := range c.live.all {
 		if slices.Contains(a.grant.Indices, index) {
 			c.endAttempt(a, state.WhyGPU, false)

@@ -98,7 +98,7 @@ func ExitOf(r schema.Result, noWait bool) int {
 	case Finished(r.Final):
 		return ExitDone
 	case r.Final.Live != nil && r.Final.Live.Draining != nil:
-		return ExitTerm // drained by gpurun stop, or because the surrounding cluster job would end first
+		return ExitTerm // drained by gpurun stop --drain, or because the surrounding cluster job would end first
 	}
 	return ExitFailed
 }

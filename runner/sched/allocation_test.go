@@ -51,7 +51,7 @@ func TestAllocationIsTooShort(t *testing.T) {
 	if len(warned) != 1 || !slices.Contains([]string{"j2 was " + why}, warned[0][:len(why)+7]) || !strings.HasSuffix(warned[0], "; the same applies to 3 other jobs") {
 		t.Errorf("got warnings %q", warned)
 	}
-	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 5 || s.Counts[state.Succeeded] != 3 || !strings.Contains(schema.Value(s.Live.Draining), "slurm job 12 ends at ") {
+	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 5 || s.Counts[state.Succeeded] != 3 || !strings.HasPrefix(schema.Value(s.Live.Draining), "slurm job 12 ends at ") {
 		t.Errorf("got counts %v, and the run ended because %q", s.Counts, schema.Value(s.Live.Draining))
 	}
 	// With more time, the next run starts them.

@@ -348,7 +348,7 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	switch isHeld := c.isHeld(id); {
 	case isHeld && (j.phase == pending || j.phase == ready || j.phase == waiting), heldNeed && j.phase == pending && !c.anyway(id):
 		return fmt.Errorf("the job is not held; its group is held: %v, a need is held: %v", isHeld, heldNeed)
-	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && c.deferred(id) == nil && !c.health.exhausted(id):
+	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && c.exceedsAllocation(id) == nil && !c.health.exhausted(id):
 		return fmt.Errorf("the job is held for no reason")
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && !j.paused && c.turn(id) && !c.moving(id) {

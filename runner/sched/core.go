@@ -376,7 +376,7 @@ func (c *Core) finish() bool {
 	}
 	c.yield()
 	c.abandonRetries()
-	c.warnDeferred()
+	c.warnExceeding()
 	c.finished = true
 	c.do(Finish{GaveUp: c.gaveUp, Lost: c.wasted.take()})
 	return true

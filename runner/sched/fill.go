@@ -94,7 +94,7 @@ func (c *Core) fill() {
 	}
 	c.reserve()
 	c.resume()
-	c.holdDeferred()
+	c.holdExceeding()
 	var order priorityQueue[*class]
 	for _, cl := range c.classes {
 		if c.firstOf(cl) >= 0 {
@@ -106,7 +106,7 @@ func (c *Core) fill() {
 		cl := order[0]
 		id := c.firstOf(cl)
 		started := false
-		if c.deferred(id) != nil {
+		if c.exceedsAllocation(id) != nil {
 			c.refill = true // the job before it in its class just started; the next fill holds this one
 		} else if c.full(id) != nil {
 			c.await(c.spec(id).Pool.Name, id)
@@ -289,13 +289,9 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	c.do(prepare)
 }
 
-// deferred returns why this run leaves a job to the next one: similar jobs took longer than the time
-// left in the surrounding cluster job, or the user has freed GPUs that the job needs. It returns nil
-// if the job may start.
-func (c *Core) deferred(id int32) *schema.Wait {
-	if len(c.excluded) > 0 && c.spec(id).Request.Max > 0 && !c.canRunElsewhere(id, nil) {
-		return waits(schema.WaitGPUs, "left to the next run: it needs GPUs that gpurun stop --gpu freed")
-	}
+// exceedsAllocation returns why a job does not start: similar jobs took longer than the time left
+// in the surrounding cluster job. It returns nil if the job may start or there is no estimate.
+func (c *Core) exceedsAllocation(id int32) *schema.Wait {
 	if c.opts.Ends.IsZero() {
 		return nil
 	}
@@ -311,25 +307,25 @@ func (c *Core) deferred(id int32) *schema.Wait {
 	return w
 }
 
-// holdDeferred holds the next jobs that this run leaves to the next one.
-func (c *Core) holdDeferred() {
+// holdExceeding holds the next jobs that now exceed the allocation.
+func (c *Core) holdExceeding() {
 	for _, cl := range c.classes {
-		for id := c.firstOf(cl); id >= 0 && c.deferred(id) != nil; id = c.firstOf(cl) {
+		for id := c.firstOf(cl); id >= 0 && c.exceedsAllocation(id) != nil; id = c.firstOf(cl) {
 			c.holdJob(id)
 		}
 	}
 }
 
-// leaves reports whether this run leaves a job to the next one.
+// leaves reports whether a job was held for exceeding the allocation.
 func (c *Core) leaves() bool {
-	return slices.ContainsFunc(c.graph.order, func(id int32) bool { return c.jobs[id].phase == held && c.deferred(id) != nil })
+	return slices.ContainsFunc(c.graph.order, func(id int32) bool { return c.jobs[id].phase == held && c.exceedsAllocation(id) != nil })
 }
 
-// warnDeferred warns, at the end of the run, about the jobs that it leaves to the next one.
-func (c *Core) warnDeferred() {
+// warnExceeding warns, at the end of the run, about the jobs that exceed the allocation.
+func (c *Core) warnExceeding() {
 	n, text := 0, ""
 	for id, j := range c.each {
-		if w := c.deferred(id); j.phase == held && w != nil {
+		if w := c.exceedsAllocation(id); j.phase == held && w != nil {
 			if n++; n == 1 {
 				text = c.name(id) + " was " + w.Text
 			}
@@ -341,7 +337,7 @@ func (c *Core) warnDeferred() {
 	if n > 0 {
 		c.do(Warn{Text: text})
 		// The run must not be reported as one with failed jobs.
-		c.draining = cmp.Or(c.draining, text)
+		c.draining = cmp.Or(c.draining, c.opts.Within+" ends at "+gpu.Clock(c.opts.Ends, c.now.Wall))
 	}
 }
 

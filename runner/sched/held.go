@@ -100,7 +100,7 @@ func (c *Core) whyHeld(id int32) *schema.Wait {
 		s := c.breaker.holds(c.template(id))
 		return waits(schema.WaitBreaker, "held: the first attempts of %d similar jobs failed with the same error: %s (gpurun retry %s starts the held jobs)", s.count, s.failure.Cause(), c.name(id))
 	}
-	if w := c.deferred(id); w != nil {
+	if w := c.exceedsAllocation(id); w != nil {
 		return w
 	}
 	for _, n := range c.b.Jobs[id].Needs {

@@ -130,7 +130,7 @@ func (c *Core) makeReady(id int32) {
 		c.failPermanently(id, failed)
 		return
 	}
-	if c.deferred(id) != nil {
+	if c.exceedsAllocation(id) != nil {
 		c.holdJob(id)
 		return
 	}

@@ -216,15 +216,11 @@ func (c *Core) placeBeside(ids []int32) {
 }
 
 func (ev SettingsChanged) on(c *Core) {
-	left := len(c.excluded) > 0 && c.leaves()
 	c.b = ev.Batch
 	if c.pool != nil {
 		c.pool.Rule(ev.Rules)
 	}
 	c.sort()
-	if left { // jobs held since stop --gpu may use other GPUs now
-		c.recount()
-	}
 }
 
 // sort orders the jobs again, and reclassifies the ready ones.

@@ -297,6 +297,14 @@ func (h Hours) Opens(t time.Time) (at time.Time) {
 	return at
 }
 
+// Until returns how long after t the hours open, or 0 if they are open at t.
+func (h Hours) Until(t time.Time) time.Duration {
+	if h.Open(t) {
+		return 0
+	}
+	return h.Opens(t).Sub(t)
+}
+
 // Closed returns when the hours open next, "closed until Mon 20:00", or "" if they are open at t.
 func (h Hours) Closed(t time.Time) string {
 	if h.Open(t) {

@@ -64,8 +64,12 @@ func (p *Pool) closed(now time.Duration, d *device) string {
 
 // hours returns the host's hours for a device.
 func (p *Pool) hours(d *device) (hours Hours) {
+	if len(p.rules.Host.Hours) == 0 {
+		return hours
+	}
+	all := p.all()
 	for _, h := range p.rules.Host.Hours {
-		if matches(p.all(), h.Devices)[d.position] {
+		if matches(all, h.Devices)[d.position] {
 			hours = hours.or(h.Hours)
 		}
 	}
@@ -74,11 +78,10 @@ func (p *Pool) hours(d *device) (hours Hours) {
 
 // Opens returns when the host's hours next open a device that is closed now, or 0.
 func (p *Pool) Opens(now time.Duration) (at time.Duration) {
+	t := p.clock(now)
 	for _, d := range p.devs {
-		if t, hours := p.clock(now), p.hours(d); !hours.Open(t) {
-			if opens := now + hours.Opens(t).Sub(t); at == 0 || opens < at {
-				at = opens
-			}
+		if wait := p.hours(d).Until(t); wait > 0 && (at == 0 || now+wait < at) {
+			at = now + wait
 		}
 	}
 	return at

@@ -412,8 +412,8 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 		by(d.at)
 	}
 	c.health.nextTrial(c.live.started, by)
-	if opens := c.Opens(c.now); opens > 0 && c.firstReady() >= 0 {
-		by(opens)
+	if c.firstReady() >= 0 {
+		by(c.Opens(c.now))
 	}
 	c.nextYield(by)
 	for _, m := range c.moves {

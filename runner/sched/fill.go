@@ -390,13 +390,11 @@ func (c *Core) outsideHours() string {
 // Opens returns when the run's hours, or the host's for some GPU, next open. It returns 0 if they are
 // open now.
 func (c *Core) Opens(now Now) (at time.Duration) {
-	if c.now = now; c.pool != nil {
+	if c.pool != nil {
 		at = c.pool.Opens(now.Boot)
 	}
-	if hours, t := c.b.Settings.Hours, c.localTime(); !hours.Open(t) {
-		if opens := now.Boot + hours.Opens(t).Sub(t); at == 0 || opens < at {
-			at = opens
-		}
+	if wait := c.b.Settings.Hours.Until(now.Wall.In(c.opts.Zone)); wait > 0 && (at == 0 || now.Boot+wait < at) {
+		at = now.Boot + wait
 	}
 	return at
 }

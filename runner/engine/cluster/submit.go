@@ -42,15 +42,17 @@ func (c *Cluster) submitNext() {
 	if len(batch) == 0 || (c.limits != limits{0, -1}) && !c.settled() {
 		return
 	}
-	n, kept := c.within(len(batch), gpusOf(batch[0])), false
-	for first := batch[0]; n == 0; n = c.within(len(batch), gpusOf(batch[0])) { // smaller ones may overtake it
+	n := c.within(len(batch), gpusOf(batch[0]))
+	kept := n == 0 && c.keeps(batch[0])
+	for n == 0 { // smaller ones may overtake it
 		most := gpusOf(batch[0]) - 1
-		if kept = kept || c.keeps(first); kept {
+		if kept {
 			most = 0 // the quota limits only GPUs
 		}
 		if batch, args = c.next(most); len(batch) == 0 {
 			return
 		}
+		n = c.within(len(batch), gpusOf(batch[0]))
 	}
 	gpus := gpusOf(batch[0])
 	_, most := c.arrays(arrayShare{gpus: gpus, waiting: n})

@@ -82,15 +82,21 @@ func TestQueuedUntilRunning(t *testing.T) {
 	}
 }
 
-// Failures on one node may be that node's fault, so twice as many are needed.
-func TestOneNodeDoesNotHoldGroup(t *testing.T) {
+// newGroup returns a cluster whose jobs differ only in parameters, once the run has begun.
+func newGroup(t *testing.T, breaker int) *world {
 	w := newCluster(t)
-	w.b.Settings.Breaker = 1
+	w.b.Settings.Breaker = breaker
 	for i := range w.b.Jobs {
 		w.b.Jobs[i].Spec.Template = 1
 	}
 	w.open()
 	w.send(Began{})
+	return w
+}
+
+// Failures on one node may be that node's fault, so twice as many are needed.
+func TestOneNodeDoesNotHoldGroup(t *testing.T) {
+	w := newGroup(t, 1)
 	for i, name := range []string{"a", "b"} {
 		if n := len(w.core.Snapshot(w.now).Live.Held); n > 0 {
 			t.Errorf("after %d failures on one node, the other jobs are held", i)
@@ -107,13 +113,7 @@ func TestOneNodeDoesNotHoldGroup(t *testing.T) {
 // The reason why a group is held must not mix up GPUs of several nodes, which have the same
 // numbers.
 func TestHeldGroupNamesNoGPUsOfNodes(t *testing.T) {
-	w := newCluster(t)
-	w.b.Settings.Breaker = 2
-	for i := range w.b.Jobs {
-		w.b.Jobs[i].Spec.Template = 1
-	}
-	w.open()
-	w.send(Began{})
+	w := newGroup(t, 2)
 	for i, name := range []string{"a", "b"} {
 		w.send(Started{UniID: w.attempt(name), PID: 7 + i, Host: fmt.Sprint("node", i), Grant: &gpu.Grant{Indices: []int{0, 1}}})
 		w.exit(name, Ended{End: state.End{ExitCode: 1}, Line: "no data"})

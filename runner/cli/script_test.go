@@ -60,9 +60,9 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	helpers(t)
+	bin := helpers(t)
 	if hasRaceDetector() {
-		unraceViews(t)
+		unraceViews(t, bin)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -113,16 +113,18 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// helpers copies testdata/bin to the folder of gpurun, where other users can run the programs too.
-func helpers(t *testing.T) {
+// helpers copies testdata/bin to bin, the folder of gpurun, where other users can run the programs too.
+func helpers(t *testing.T) (bin string) {
 	t.Helper()
 	gpurun, err := exec.LookPath("gpurun")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(filepath.Dir(gpurun), os.DirFS("testdata/bin")); err != nil {
+	bin = filepath.Dir(gpurun)
+	if err := os.CopyFS(bin, os.DirFS("testdata/bin")); err != nil {
 		t.Fatal(err)
 	}
+	return bin
 }
 
 // withoutRaceDetector makes the rest of a script use gpurun without the race detector.
@@ -138,14 +140,9 @@ const views = "__complete|__man|check|completion|convert|doctor|done|events|forg
 
 // unraceViews makes scripts use the race detector only in commands that run jobs or serve: it makes
 // every gpurun start five times as slowly, and most only print or change something.
-func unraceViews(t *testing.T) {
+func unraceViews(t *testing.T, bin string) {
 	t.Helper()
-	gpurun, err := exec.LookPath("gpurun")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Dir(gpurun)
-	raced := filepath.Join(dir, "raced", "gpurun")
+	gpurun, raced := filepath.Join(bin, "gpurun"), filepath.Join(bin, "raced", "gpurun")
 	viewing, err := builtBeside("viewing", "test", "-c", ".")
 	if err = errors.Join(err, os.Mkdir(filepath.Dir(raced), 0o755), os.Rename(gpurun, raced)); err != nil {
 		t.Fatal(err)

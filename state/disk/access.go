@@ -75,7 +75,7 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 	if unix.Fstat(fd, &st) != nil || root && (st.Mode&unix.S_IFMT == unix.S_IFLNK || hardLinked(st.Mode, uint64(st.Nlink))) {
 		return nil
 	}
-	path = fmt.Sprintf("/proc/self/fd/%d", fd)
+	this := fmt.Sprintf("/proc/self/fd/%d", fd)
 	mode, uid := owner<<6, -1
 	for _, shift := range []int{3, 0} {
 		if a.mode>>shift&need == need {
@@ -86,7 +86,7 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 		uid = a.uid // after sudo gpurun, the state belongs to the owner of the job files
 	}
 	if mode&0o070>>3 != mode&0o007 || uid >= 0 {
-		if unix.Chown(path, uid, a.gid) != nil || a.gid < 0 {
+		if unix.Chown(this, uid, a.gid) != nil || a.gid < 0 {
 			mode &= 0o707 | mode<<3
 		} else if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 			mode |= os.ModeSetgid // new files in the folder belong to its group
@@ -95,8 +95,8 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 	if mode == os.FileMode(st.Mode&0o777) {
 		return nil
 	}
-	if err := os.Chmod(path, mode); err != nil && os.FileMode(st.Mode)&^mode&(bits<<3|bits) != 0 {
-		return err
+	if err := os.Chmod(this, mode); err != nil && os.FileMode(st.Mode)&^mode&(bits<<3|bits) != 0 {
+		return &fs.PathError{Op: "chmod", Path: path, Err: host.Cause(err)}
 	}
 	return nil // if Chmod failed, the mode still grants no more than it should
 }

@@ -49,3 +49,12 @@ func TestOnlyFoldersOfTrustedOwnersAreAccepted(t *testing.T) {
 		})
 	}
 }
+
+// The error names the file, not the descriptor through which it is changed. No user can change the
+// mode of a file in /proc.
+func TestFileWithUnchangeableModeIsNamed(t *testing.T) {
+	const file, want = "/proc/self/status", "chmod /proc/self/status: operation not permitted"
+	if err := (access{}).share(file, 6, 6, 6); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

@@ -84,7 +84,9 @@ func (c *claims) drop(uniID string) bool {
 			s.bound.Stop()
 		}
 	}
-	delete(c.all, uniID)
+	if made {
+		delete(c.all, uniID)
+	}
 	c.mu.Unlock()
 	if s != nil && h != nil {
 		h.Release(uniID)
@@ -158,7 +160,8 @@ func (c *claims) offer(uniID string, ids []gpu.UUID, to string) {
 func (c *claims) has(uniID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.all[uniID] != nil
+	s := c.all[uniID]
+	return s != nil && !s.dropped
 }
 
 // dropRun handles the loss of the run at the other end of l, and returns the claims that depended
@@ -187,13 +190,14 @@ func (k *keeper) warn(warnings []string) {
 	k.tell(&wire.Message{Op: wire.Warn, Warnings: warnings})
 }
 
-// claim makes a claim and answers, in the background.
+// claim makes a claim and answers, in the background. The keeper stays until then, since it would
+// leave the file of a claim that it is publishing.
 func (k *keeper) claim(l *wire.Link, m *wire.Message) {
 	if m.Claim == nil {
 		return
 	}
 	s := k.claims.begin(m.UniID, l, m.Claim.Trees)
-	go func() {
+	k.outlast("making a claim", func() {
 		answer := &wire.Message{Op: wire.Claimed, UniID: m.UniID}
 		h := k.claims.open(m.Claim.Roots, k.warn)
 		answer.Err = "the keeper failed to claim the GPUs; see keeper.log"
@@ -209,11 +213,10 @@ func (k *keeper) claim(l *wire.Link, m *wire.Message) {
 		dropped := s.dropped
 		k.claims.mu.Unlock()
 		_ = l.Send(answer)
-		if dropped {
-			h.Release(m.UniID)
+		if dropped && k.claims.drop(m.UniID) {
 			_ = l.Send(&wire.Message{Op: wire.Withdrawn, UniID: m.UniID})
 		}
-	}()
+	})
 }
 
 // withdraw ends a claim, or releases the named devices from it.

@@ -1,11 +1,15 @@
 package keeper
 
 import (
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
@@ -45,6 +49,49 @@ func TestHandOverIsBounded(t *testing.T) {
 			t.Errorf("after %v, the claim is %s, want nothing", handOverFor, after)
 		}
 	})
+}
+
+// A claim that is withdrawn while it is being made is over once it has ended, however often it is
+// withdrawn. Until then, the keeper stays.
+func TestWithdrawnClaimIsOverOnceItHasEnded(t *testing.T) {
+	k, err := newKeeper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	rival, err := os.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(rival.Fd()), unix.LOCK_EX); err != nil { // the claim waits for this lock
+		t.Fatal(err)
+	}
+	here, there := net.Pipe()
+	l := wire.NewLink(here, func(f func()) { go f() })
+	t.Cleanup(l.Close)
+	grant := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
+	k.handle(l, &wire.Message{Op: wire.MakeClaim, UniID: "u", Claim: &wire.Claim{Job: "job", Grant: grant, Roots: []string{root}}})
+	for range 2 {
+		k.handle(l, &wire.Message{Op: wire.Withdraw, UniID: "u"})
+	}
+	k.mu.Lock()
+	if k.over() {
+		t.Error("the keeper exits while it makes a claim")
+	}
+	k.mu.Unlock()
+	rival.Close()
+	var ops []string
+	_ = wire.NewLink(there, func(func()) {}).Receive(func(m *wire.Message) {
+		if ops = append(ops, m.Op); m.Op == wire.Withdrawn {
+			if f := claimFile(t, root); f != "" {
+				t.Errorf("the claim is reported as withdrawn while %s exists", f)
+			}
+			there.Close()
+		}
+	})
+	if want := []string{wire.Claimed, wire.Withdrawn}; !slices.Equal(ops, want) {
+		t.Errorf("the keeper sent %v, want %v", ops, want)
+	}
 }
 
 // claimFile returns this user's only file below root, or "".

@@ -94,12 +94,12 @@ nocgo:
 	CGO_ENABLED=0 $(GO) vet ./...
 
 # Runs each fuzz test briefly, and builds those of a package once; FUZZTIME=5m for longer
-# runs. A worker that is still busy at the deadline is a quirk of Go, not a finding.
+# runs. Only these are worth a build of everything with coverage, which guides the fuzzing. A worker that is still busy at the deadline is a quirk of Go, not a finding.
 fuzz:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT; \
 	cache=$$($(GO) env GOCACHE)/fuzz/$$($(GO) list -m); \
 	for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
-		$(GO) test -c -fuzz . -o $$dir/fuzz $$pkg || exit 1; \
+		$(GO) test -c $(if $(filter 1s,$(FUZZTIME)),,-fuzz .) -o $$dir/fuzz $$pkg || exit 1; \
 		for f in $$(cd $$pkg && $$dir/fuzz -test.list '^Fuzz'); do \
 			echo "fuzz $$pkg $$f $(FUZZTIME)"; \
 			(cd $$pkg && $$dir/fuzz -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 10x -test.parallel $(if $(filter 1s,$(FUZZTIME)),1,2) -test.fuzzcachedir $$cache/$$pkg) >$$dir/out 2>&1 \
@@ -206,7 +206,7 @@ engines: $(ENGINES:%=engine-%)
 engine-%:
 	@$($*_PKG)/testdata/cluster.sh up || { [ $$? = 77 ]; exit; }; \
 	trap '$($*_PKG)/testdata/cluster.sh down' EXIT; \
-	GPURUN_ENGINES=$* $(GO) test -count=1 -p 1 -timeout $(if $(findstring -short,$(ENGINEFLAGS)),15m,45m) $(ENGINEFLAGS) -run '/$*|TestReal' ./runner/engine/enginetest ./runner/engine/cluster
+	GPURUN_ENGINES=$* $(GO) test -count=1 -p 1 -parallel 4 -timeout $(if $(findstring -short,$(ENGINEFLAGS)),15m,45m) $(ENGINEFLAGS) -run '/$*|TestReal' ./runner/engine/enginetest ./runner/engine/cluster
 
 # DESTDIR is for building packages.
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)

@@ -46,8 +46,13 @@ func TestRealGuideCommandsWork(t *testing.T) {
 	b.Setenv("HOME", b.Dir)
 	b.Setenv("GPURUN_CLAIMS_DIR", b.Dir)
 	b.Write("train.py", "")
+	if err := os.MkdirAll(filepath.Join(b.Dir, ".config/gpurun"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.Write(".config/gpurun/config.yaml", "cluster: {poll: 1s}\n")
 	sh := func(script string) {
 		t.Helper()
+		script += `until [ -z "$(squeue -h)" ]; do sleep 0.1; done` // sbatch --wait would sleep for up to ten seconds
 		cmd := exec.Command("bash", "-e", "-c", script)
 		cmd.Dir, cmd.WaitDelay = b.Dir, time.Minute // for children that keep the output open
 		defer time.AfterFunc(4*time.Minute, func() { _ = cmd.Process.Kill() }).Stop()
@@ -72,14 +77,14 @@ func TestRealGuideCommandsWork(t *testing.T) {
 	commands := blocks(guide, "bash")
 	sh(commands[0] + "gpurun wait\n" + commands[1])
 	started("gpurun --engine slurm")
-	sh(strings.NewReplacer("sbatch ", "sbatch --wait -o wrap.out ", "--mem 32G", "--mem 12G" /* the nodes are small */).Replace(commands[2]))
+	sh(strings.NewReplacer("sbatch ", "sbatch -o wrap.out ", "--mem 32G", "--mem 12G" /* the nodes are small */).Replace(commands[2]))
 	started("gpurun in an allocation")
 
 	_, pair, _ := strings.Cut(page("coming-from.md"), "\n## Slurm arrays")
 	b.Write("train.sbatch", blocks(pair, "bash")[0])
 	b.Write("jobs.yaml", blocks(pair, "yaml")[0])
-	sh("sbatch --wait train.sbatch")
+	sh("sbatch train.sbatch\n")
 	started("sbatch")
-	sh("gpurun --engine slurm jobs.yaml")
+	sh("gpurun --engine slurm jobs.yaml\n")
 	started("gpurun")
 }

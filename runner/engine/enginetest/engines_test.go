@@ -63,6 +63,7 @@ func TestEngines(t *testing.T) {
 		{"Trees", trees},
 		{"Leftovers", leftovers()},
 		{"Stops", stops()},
+		{"Timeouts", timeouts()},
 		{"Saving", saving},
 		{"Adoption", adoption},
 		{"Many", many},

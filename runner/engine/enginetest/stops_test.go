@@ -10,7 +10,7 @@ import (
 	"gpurun/state"
 )
 
-// stops returns tests of requested stops and timeouts.
+// stops returns tests of requested stops.
 func stops() (tests []test) {
 	const say = "echo $$ >$DIR/fifo; "
 	ended := func(exit int, signal string) outcome {
@@ -48,6 +48,14 @@ func stops() (tests []test) {
 			gone(b.t, child)
 		}})
 	}
+	return append(tests, test{"stopping an unknown attempt is not an error", func(b *bench) {
+		b.engine.Stop("nobody", state.WhyCancelled, engine.Kill)
+		b.expect(b.run(b.launch(":")), outcome{})
+	}})
+}
+
+// timeouts returns tests of timeouts.
+func timeouts() (tests []test) {
 	const ready = ">ready; "
 	// late lets an attempt exceed its timeout only once it is ready. If the machine is too slow for that,
 	// it launches the attempt again with a longer timeout.
@@ -114,14 +122,9 @@ func stops() (tests []test) {
 			gone(b.t, r.PID)
 		}})
 	}
-	return append(tests,
-		test{"a job that ends before its timeout", func(b *bench) {
-			l := b.launch(":")
-			l.Timeout = time.Hour
-			b.expect(b.run(l), outcome{})
-		}},
-		test{"stopping an unknown attempt is not an error", func(b *bench) {
-			b.engine.Stop("nobody", state.WhyCancelled, engine.Kill)
-			b.expect(b.run(b.launch(":")), outcome{})
-		}})
+	return append(tests, test{"a job that ends before its timeout", func(b *bench) {
+		l := b.launch(":")
+		l.Timeout = time.Hour
+		b.expect(b.run(l), outcome{})
+	}})
 }

@@ -10,16 +10,21 @@ import (
 // A background run uses only devices that no foreground run wants, and releases them on demand. All
 // runs use the same data to compute which background job must stop: the most recently started one
 // whose devices would help the first foreground wish that free devices cannot satisfy. Until that
-// job has ended, or stopWithin has passed, no other job has to stop.
+// job has ended and the waiting run has had takeWithin to take its devices, or stopWithin has passed,
+// no other job has to stop.
 
 // stopWithin is how long a job may take to stop. After that, the next job must stop too, since the
 // first job's run may be hanging.
 const stopWithin = time.Minute
 
+// takeWithin is how long the next job keeps running after one has stopped. When the waiting run takes
+// the devices, the offer to it disappears, and a reading of the claims at that moment may show neither.
+const takeWithin = time.Second
+
 // preemption tracks the background jobs that must stop.
 type preemption struct {
 	last  string        // the attempt that must stop
-	since time.Duration // time of that decision
+	since time.Duration // from when on it must stop
 	hung  []string      // attempts that did not stop in time
 }
 
@@ -53,7 +58,14 @@ func (t *Turns) NextPreempted(now time.Duration) (attempt, why string, next time
 		return "", "", next
 	}
 	if t.giving.last != attempt {
-		t.giving.last, t.giving.since = attempt, now
+		if t.giving.since = now; t.giving.last != "" {
+			t.giving.since += takeWithin
+		}
+		t.giving.last = attempt
+	}
+	if now < t.giving.since {
+		by(t.giving.since)
+		return "", "", next
 	}
 	if now >= t.giving.since+stopWithin {
 		t.giving.hung = append(t.giving.hung, attempt)

@@ -100,7 +100,7 @@ func TestNextJobStopsIfOneHangs(t *testing.T) {
 		at   float64
 		want string
 		next time.Duration
-	}{{104, "", sec(105)}, {105, "dave9", sec(165)}, {164, "dave9", sec(165)}, {165, "ours", sec(225)}, {225, "", 0}} {
+	}{{104, "", sec(105)}, {105, "dave9", sec(165)}, {164, "dave9", sec(165)}, {165, "", sec(166)}, {166, "ours", sec(226)}, {226, "", 0}} {
 		if got, _, next := p.Turns.NextPreempted(sec(tt.at)); got != tt.want || next != tt.next {
 			t.Errorf("at %v s, %q must stop until %v, want %q, %v", tt.at, got, next, tt.want, tt.next)
 		}
@@ -119,6 +119,47 @@ func TestNextJobStopsIfOneHangs(t *testing.T) {
 	p.ObserveOthers(sec(400), backgroundClaims(p, "dave", 9, 1), []Wish{w})
 	if got, _, _ := p.Turns.NextPreempted(sec(404)); got != "" {
 		t.Errorf("%q must stop, want none", got)
+	}
+}
+
+// When the waiting run takes the device of the job that stopped, no other job has to stop, even if the
+// claims were read at a moment when the offer was gone and the new claim was not listed yet.
+func TestNoSecondJobStopsWhileADeviceIsTaken(t *testing.T) {
+	p := host(2)
+	p.rules.Background = true
+	p.Turns.own = Wish{}
+	p.Hold("ours", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 8 * GiB, Since: noon, Background: true})
+	bobs, stopped := wish(p, "bob", bob, 1, 1), backgroundClaims(p, "dave", 9, 1)
+	stopped[0].UID = bob // a background run of his own
+	taken := held(p, 1, "bob", bob)
+	taken.Since = bobs.Since.Add(time.Minute)
+	p.devs[1].procs = []Process{{PID: 7, UID: bob, Memory: 8 * GiB}} // of that run's job, as in the latest reading
+	for _, tt := range []struct {
+		name   string
+		at     float64
+		claims []Claim
+		want   string
+	}{
+		{"the wish appears", 100, stopped, ""},
+		{"the other job must stop", 105, stopped, "dave9"},
+		{"its claim is gone", 106, nil, ""},
+		{"bob's run has the device", 106.5, []Claim{taken}, ""},
+		{"long after", 120, []Claim{taken}, ""},
+	} {
+		p.ObserveOthers(sec(tt.at), tt.claims, []Wish{bobs})
+		if got, _, _ := p.Turns.NextPreempted(sec(tt.at)); got != tt.want {
+			t.Errorf("%s: %q must stop, want %q", tt.name, got, tt.want)
+		}
+	}
+	p.ObserveOthers(sec(130), stopped, []Wish{bobs})
+	if got, _, next := p.Turns.NextPreempted(sec(130)); got != "dave9" {
+		t.Errorf("%q must stop, until %v, want dave9", got, next)
+	}
+	p.ObserveOthers(sec(131), nil, []Wish{bobs})
+	for _, at := range []float64{131, 132} {
+		if got, _, _ := p.Turns.NextPreempted(sec(at)); (got == "ours") != (at == 132) {
+			t.Errorf("bob's run has not taken the device at %v s: %q must stop, want ours after a second", at, got)
+		}
 	}
 }
 

@@ -259,11 +259,23 @@ func (p *Pool) within(now time.Duration, devs []*device) []*device {
 // held returns how many devices this run's attempts hold.
 func (p *Pool) held() int { return p.count(func(d *device) bool { return len(d.holds) > 0 }) }
 
-func (p *Pool) count(is func(d *device) bool) int { return len(p.filter(is)) }
+func (p *Pool) count(is func(d *device) bool) (n int) {
+	for _, d := range p.devs {
+		if is(d) {
+			n++
+		}
+	}
+	return n
+}
 
 // filter returns, in PCI order, the devices that satisfy the condition is.
-func (p *Pool) filter(is func(d *device) bool) []*device {
-	return slices.DeleteFunc(slices.Clone(p.devs), func(d *device) bool { return !is(d) })
+func (p *Pool) filter(is func(d *device) bool) (found []*device) {
+	for _, d := range p.devs {
+		if is(d) {
+			found = append(found, d)
+		}
+	}
+	return found
 }
 
 // limit returns how many devices this run may hold at once: min(max_gpus, max(min_gpus, available −

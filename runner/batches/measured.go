@@ -293,7 +293,10 @@ func (m *measurement) state(j *jobspec.Job, s *disk.Success, v sched.Verdict) st
 // redone reports whether gpurun done has confirmed a success that was forgotten, or whose outputs
 // were rewritten later. The values of such a success may not match the outputs.
 func (m *measurement) redone(j *jobspec.Job, s *disk.Success) bool {
-	if r := m.History.Of(j.File, j.Key.String()); s == nil || r == nil || r.By == "" || r.UniID == s.UniID {
+	if s == nil || !s.Confirmed { // History would read a line of the ledger for each job
+		return false
+	}
+	if r := m.History.Of(j.File, j.Key.String()); r == nil || r.By == "" || r.UniID == s.UniID {
 		return false
 	}
 	r, err := m.Batch.Paths(j, jobspec.Runtime{UniID: s.UniID, Attempt: 1})

@@ -11,10 +11,11 @@ import (
 
 // A Success is the last success of a key, with its metrics.
 type Success struct {
-	UniID    string
-	Metrics  map[string]any    // flat: nested metrics have names like test.acc
-	Measured map[string]string // as in the ledger
-	Doubted  bool              // forgotten, then recorded as done
+	UniID     string
+	Metrics   map[string]any    // flat: nested metrics have names like test.acc
+	Measured  map[string]string // as in the ledger
+	Confirmed bool              // recorded as done since
+	Doubted   bool              // forgotten, then recorded as done
 
 	Ended          time.Time
 	Run            *state.Fact // the run that started it; empty if the ledger lacks that run
@@ -61,10 +62,11 @@ func Successes(dir string) (last map[string]*Success, given []map[string]string,
 				fact := *f
 				s = &Success{Run: &fact, startAt: at}
 			case f.By != "" && last[f.Key] != nil: // gpurun done confirms the last success, which has the metrics
+				last[f.Key].Confirmed = true
 				return
 			case f.By != "" && forgotten[f.Key] != nil: // these metrics may still be right
 				last[f.Key] = forgotten[f.Key]
-				last[f.Key].Doubted = true
+				last[f.Key].Confirmed, last[f.Key].Doubted = true, true
 				return
 			default:
 				s = &Success{Run: run, startAt: -1}

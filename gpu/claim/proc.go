@@ -50,5 +50,5 @@ func (id identity) exists() error {
 	return nil
 }
 
-// login returns a user's name, or "uid N" if it has none.
+// login returns a user's name, or "uid N" if the user has none.
 func login(uid int) string { return gpu.UserName(host.UserName(uid), uid) }

@@ -2,8 +2,8 @@
 //
 // status asks the live run for data that the ledgers and job files lack. Jobs with the same status
 // are sent as one group (runner/control/pack.go), because most jobs of a large batch wait for the
-// same reason. If no run is alive (its lock is free) or it does not answer, status reads the ledger
-// instead. The engine's Looker inspects each open attempt without changing anything,
+// same reason. If the run is not alive (its lock is free) or does not answer, status reads the
+// ledger instead. The engine's Looker inspects each open attempt without changing anything,
 // runner.Meanwhile converts the result to the end that the next run would record, and sched.Phases
 // derives each job's state. A test compares those states with the ones in which the run left the
 // jobs. plan uses the same code.

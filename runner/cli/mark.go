@@ -66,8 +66,8 @@ func (c *doneCmd) takeOver(a *app) error {
 	return a.printReply(ref, rep, "copied from "+old.File, true)
 }
 
-// marks records that jobs are done or must run again. It asks the run if there is one, or else
-// locks the ledger and writes to it. said is what to print about the marked jobs.
+// marks records that jobs are done or must run again. If there is a run, it asks the run;
+// otherwise, it locks the ledger and writes to it. said is what to print about the marked jobs.
 func (a *app) marks(f *batchFlag, req control.Request, said string) error {
 	return a.request(f, req, said, func(ref *batches.Ref) error {
 		rep, err := ref.Mark(req)

@@ -84,7 +84,7 @@ func commandsPage(app *kong.Application) string {
 			}
 		}
 		if len(also) > 0 {
-			say(" Flags for %s: [below](#shared-flags).", strings.Join(also, ", "))
+			say(" [Shared flags](#shared-flags): %s.", strings.Join(also, ", "))
 		}
 		say("\n%s", flagTable(own, nil))
 	}

@@ -240,7 +240,7 @@ func compose(r Run, items []item, s *schema.Status, ran time.Duration, how strin
 	return n
 }
 
-// shorten joins lines. If there are too many, it drops the last ones and keeps the tail.
+// shorten joins lines. If there are too many, it drops the last lines but keeps the tail.
 func shorten(lines, tail []string) string {
 	for i := range lines {
 		lines[i] = cut(lines[i])

@@ -36,7 +36,7 @@ func (c *Core) coolDown(ids []gpu.UUID, name, why string) {
 
 // A handOver is a GPU that a job of this run just left, or that another run offers. Its free memory
 // is read in quick succession until the next job takes it. The job's claim on it is kept until the
-// next claim exists, so that the GPU passes on without ever being unclaimed.
+// next claim exists, so that the GPU changes hands without ever being unclaimed.
 type handOver struct {
 	id    gpu.UUID
 	claim string // uni_id of the attempt whose claim is kept; "" once it is yielded

@@ -151,8 +151,8 @@ func (k *maintainer) lockFolder() (*os.File, error) {
 	return f, nil
 }
 
-// read returns the whole content. It assumes that a script is about to rewrite an empty file,
-// unless the file stays empty.
+// read returns the whole content. For an empty file, it returns errBusy at first, because a script may
+// be about to rewrite the file.
 func (k *maintainer) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err != nil {

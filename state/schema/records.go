@@ -52,7 +52,7 @@ type Batches struct {
 	Batches []BatchRow `json:"batches"` // latest first
 }
 
-// BatchRow is a batch of this user on this host.
+// BatchRow is one of this user's batches on this host.
 type BatchRow struct {
 	Batch
 	Run     *Run                `json:"run"`     // the live run, else the last one

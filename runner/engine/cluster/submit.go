@@ -406,7 +406,7 @@ func (c *Cluster) excludedNodes(l *engine.Launch) string {
 	return fmt.Sprintf("; gpu_memory (%s) excludes %s", l.Request.GPUMemory.Round(), strings.Join(nodes, ", "))
 }
 
-// requeue puts attempts back into the queue after their submission was certainly refused. It
+// requeue puts attempts back into the queue once it is certain that their submission was refused. It
 // removes that submission's files from their folders.
 func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 	var again []*engine.Launch

@@ -21,7 +21,7 @@ func openLog(path string) (int, error) {
 	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o666)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			return -1, fmt.Errorf("cannot create the folder of log %q: %w", path, err)
+			return -1, fmt.Errorf("cannot create the folder for log %q: %w", path, err)
 		}
 		fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0o666)
 	}

@@ -313,7 +313,7 @@ func (m *Mapping) Changes(r *Report) (warnings []string) {
 		changed[kind] = append(changed[kind], relative(m.Dir, c.Path))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(changed)) {
-		warnings = append(warnings, "the launcher "+kind+" (only in the sandbox): "+few(changed[kind]))
+		warnings = append(warnings, "the launcher "+kind+" (only in the sandbox; do the same yourself if jobs need it): "+few(changed[kind]))
 	}
 	return warnings
 }

@@ -261,11 +261,13 @@ func (s *Site) RunnerKilled(t *testing.T) {
 			if again := b.Once(n); again > 0 {
 				t.Errorf("%d additional begins, want 0", again)
 			}
+			b.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("left: %s\n%s", s.Left(), out)
+				}
+			})
 			b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" }) // the run learns of an end earlier than the cluster
 			t.Logf("%d kills of the runner, %d jobs", kills(), n)
-			if t.Failed() {
-				t.Log(out)
-			}
 		})
 	}
 }

@@ -52,7 +52,10 @@ func TestRealGuideCommandsWork(t *testing.T) {
 	b.Write(".config/gpurun/config.yaml", "cluster: {poll: 1s}\n")
 	sh := func(script string) {
 		t.Helper()
-		script += `until [ -z "$(squeue -h)" ]; do sleep 0.1; done` // sbatch --wait would sleep for up to ten seconds
+		// sbatch --wait would sleep for up to ten seconds. Like it, this fails if a job failed.
+		script += `
+until [ -z "$(squeue -h)" ]; do sleep 0.1; done
+! squeue -h -t F,CA,NF,OOM,TO -o %Z | grep -x "$PWD"`
 		cmd := exec.Command("bash", "-e", "-c", script)
 		cmd.Dir, cmd.WaitDelay = b.Dir, time.Minute // for children that keep the output open
 		defer time.AfterFunc(4*time.Minute, func() { _ = cmd.Process.Kill() }).Stop()
@@ -83,8 +86,8 @@ func TestRealGuideCommandsWork(t *testing.T) {
 	_, pair, _ := strings.Cut(page("coming-from.md"), "\n## Slurm arrays")
 	b.Write("train.sbatch", blocks(pair, "bash")[0])
 	b.Write("jobs.yaml", blocks(pair, "yaml")[0])
-	sh("sbatch train.sbatch\n")
+	sh("sbatch train.sbatch")
 	started("sbatch")
-	sh("gpurun --engine slurm jobs.yaml\n")
+	sh("gpurun --engine slurm jobs.yaml")
 	started("gpurun")
 }

@@ -93,8 +93,9 @@ nocgo:
 	CGO_ENABLED=0 $(GO) build -o /dev/null .
 	CGO_ENABLED=0 $(GO) vet ./...
 
-# Runs each fuzz test briefly, and builds those of a package once; FUZZTIME=5m for longer
-# runs. Only these are worth a build of everything with coverage, which guides the fuzzing. A worker that is still busy at the deadline is a quirk of Go, not a finding.
+# Runs each fuzz test briefly, and builds those of a package once; FUZZTIME=5m for longer runs. Only
+# these are worth a build of everything with coverage, which guides the fuzzing. A worker that is
+# still busy at the deadline is a quirk of Go, not a finding.
 fuzz:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT; \
 	cache=$$($(GO) env GOCACHE)/fuzz/$$($(GO) list -m); \

@@ -40,6 +40,7 @@ type host struct {
 	waits        []*held              // recorders that wait for submitted jobs to end, or for tmux wait-for -S
 	signals      map[string]bool      // channels that tmux wait-for -S signaled, but no wait-for has received
 	panes        []*pane              // of tmux and screen, the most recently selected one last
+	base         map[string]int       // tmux's base-index and pane-base-index; nil before the first tmux command
 	closed       []closing            // panes closed since all processes last slept
 	reals        map[int]bool         // PIDs of recorders that became the programs they cover
 	named        map[string]time.Time // modification times of the files that commands name

@@ -28,6 +28,7 @@ type pane struct {
 	in                      int      // descriptor for writing to that pipe
 	line                    string   // typed, but not entered
 	used                    bool     // it was given a command
+	shell                   bool     // it runs a shell, which reads what the launcher types
 	hooked                  bool     // conda activate works
 	inside                  string   // interactive program that the shell runs, which reads the next lines
 }
@@ -62,6 +63,9 @@ func (h *host) find(program, target string) []*pane {
 // window returns the number for a new window: the one that the launcher wants, or the first free one.
 func (h *host) window(p *pane, wanted string) int {
 	n, err := strconv.Atoi(wanted)
+	if err != nil && p.program == "tmux" {
+		n = h.base["base-index"]
+	}
 	for err != nil && slices.ContainsFunc(h.panes, func(o *pane) bool { return o.program == p.program && o.session == p.session && o.window == n }) {
 		n++
 	}
@@ -95,11 +99,18 @@ func (h *host) refuse(x *held, why string) {
 
 const notStarted = "the launcher does not start that session (run the commands directly)"
 
-// open starts a command in a new pane or, if argv is empty, a shell.
-func (h *host) open(x *held, p *pane, argv []string) {
+// logging is a shell command that sends all later output to a file.
+const logging = "exec >>%s 2>&1\n"
+
+// open starts a command in a new pane or, if argv is empty, a shell. Its output goes to log, unless
+// that is "".
+func (h *host) open(x *held, p *pane, argv []string, log string) {
 	p.used = len(argv) > 0
-	if !p.used {
+	if p.shell = !p.used; p.shell {
 		argv = []string{"bash"}
+	}
+	if log != "" {
+		argv = append([]string{"bash", "-c", fmt.Sprintf(logging, shellescape.Quote(log)) + `exec "$0" "$@"`}, argv...)
 	}
 	p.job = &job{message: message{Record: Record{Argv: argv, Env: x.Record.Env, Dir: x.Record.Dir}, Group: len(h.jobs) + 1}, path: h.path(x.PID)}
 	h.jobs, h.panes, h.changed = append(h.jobs, p.job), append(h.panes, p), time.Now()
@@ -184,7 +195,7 @@ func (h *host) noteClosed() {
 var (
 	// tmuxNames are the full names of tmux's short commands.
 	tmuxNames = map[string]string{"new": "new-session", "neww": "new-window", "splitw": "split-window", "send": "send-keys", "has": "has-session", "wait": "wait-for", "ls": "list-sessions", "lsw": "list-windows", "lsp": "list-panes",
-		"display": "display-message", "rename": "rename-session", "renamew": "rename-window", "selectw": "select-window", "selectp": "select-pane", "killw": "kill-window", "killp": "kill-pane"}
+		"display": "display-message", "pipep": "pipe-pane", "rename": "rename-session", "renamew": "rename-window", "selectw": "select-window", "selectp": "select-pane", "killw": "kill-window", "killp": "kill-pane"}
 	// tmuxLooks matches commands that only change what a terminal shows.
 	tmuxLooks = source.Regexp(`^(?:a|at|attach.*|bind.*|capture.*|clear.*|detach.*|pipe.*|refresh.*|resize.*|select-layout|selectl|set.*|show.*|source.*|start.*|switch.*|unbind.*)$`)
 	tmuxActs  = source.Regexp(`^(?:has-session|list-\w+|display-message|rename-(?:session|window)|select-(?:window|pane)|kill-\w+)$`)
@@ -192,6 +203,11 @@ var (
 	otherKey  = source.Regexp(`(?i)^(?:(?:[CMS]-)+.|\^.|Up|Down|Left|Right|Escape|B?Tab|BSpace|DC|IC|Home|End|[NP]Page|Pg(?:Up|Dn)|Page(?:Up|Down)|F\d+|KP.+)$`)
 	// interactive matches a line that starts an interactive program.
 	interactive = source.Regexp(`^\s*(?:ssh(?:\s+-\S+)*\s+[^-\s]\S*|(?:docker|podman|singularity|apptainer|kubectl)\s.*\b(?:ba|z)?sh|(?:singularity|apptainer)\s+shell\s.*|i?python[0-9.]*)\s*$`)
+	// paneLog matches a shell command that appends its input to a file.
+	paneLog = source.Regexp(`^\s*(?:exec\s+)?(?:cat(?:\s+-u)?\s*>>?|tee(?:\s+-a)?\s)\s*(\S+)\s*$`)
+	// baseIndex matches a tmux command that sets the number of each session's first window, or of
+	// each window's first pane.
+	baseIndex = source.Regexp(`(?m)^\s*set\S*\s+(?:-\w+\s+)?((?:pane-)?base-index)\s+(\d+)\s*$`)
 	// stuffed matches what screen's stuff command replaces in its argument before it types the text.
 	stuffed = source.Regexp(`\\[0-7]{1,3}|\\.|\^.|\$\{?\w+\}?`)
 )
@@ -199,6 +215,14 @@ var (
 // tmux runs the commands of a tmux call, which are separated by semicolons.
 func (h *host) tmux(x *held, words []string) {
 	values, words := lint.ShortOptions(words, "LSfcT")
+	if h.base == nil {
+		h.base = map[string]int{}
+		home := engine.Variable(x.Record.Env, "HOME")
+		for _, path := range []string{"/etc/tmux.conf", home + "/.tmux.conf", home + "/.config/tmux/tmux.conf"} {
+			text, _ := os.ReadFile(path)
+			h.setBase(string(text))
+		}
+	}
 	if values['V'] != nil {
 		x.Text = "tmux 3.4\n"
 	} else if len(words) == 0 {
@@ -220,6 +244,13 @@ func (h *host) tmux(x *held, words []string) {
 	}
 }
 
+// setBase notes which numbers tmux commands, one a line, give to the first windows and panes.
+func (h *host) setBase(commands string) {
+	for _, m := range baseIndex().FindAllStringSubmatch(commands, -1) {
+		h.base[m[1]], _ = strconv.Atoi(m[2])
+	}
+}
+
 func (h *host) tmuxCommand(x *held, words []string) {
 	name := cmp.Or(tmuxNames[words[0]], words[0])
 	verb, what, _ := strings.Cut(name, "-")
@@ -229,7 +260,17 @@ func (h *host) tmuxCommand(x *held, words []string) {
 	found := h.find("tmux", target)
 	live := alive(found)
 	switch {
+	case name == "pipe-pane" && len(live) > 0:
+		p := live[len(live)-1]
+		if m := paneLog().FindStringSubmatch(p.format(first)); m != nil && p.line == "" && p.shell {
+			file := m[1]
+			if !strings.ContainsAny(file[:1], "/~$'\"") {
+				file = pathIn(p.Record.Dir, file)
+			}
+			h.write(x, p, fmt.Sprintf(logging, file))
+		}
 	case tmuxLooks().MatchString(name):
+		h.setBase(strings.Join(words, " "))
 	case opens:
 		h.tmuxOpen(x, name, target, values, rest)
 	case name == "send-keys" && len(found) == 0:
@@ -286,7 +327,7 @@ func (p *pane) format(text string) string {
 
 // tmuxOpen opens a pane in a new session, in a new window or, for split-window, beside another pane.
 func (h *host) tmuxOpen(x *held, name, target string, values map[byte][]string, argv []string) {
-	p := &pane{program: "tmux", session: cmp.Or(strings.Join(values['s'], ""), strconv.Itoa(len(h.jobs))), title: strings.Join(values['n'], "")}
+	p := &pane{program: "tmux", index: h.base["pane-base-index"], session: cmp.Or(strings.Join(values['s'], ""), strconv.Itoa(len(h.jobs))), title: strings.Join(values['n'], "")}
 	p.session = strings.NewReplacer(":", "_", ".", "_").Replace(p.session)
 	session, number, _ := strings.Cut(target, ":")
 	if name == "split-window" {
@@ -294,6 +335,7 @@ func (h *host) tmuxOpen(x *held, name, target string, values map[byte][]string, 
 	}
 	switch beside := h.find("tmux", session); {
 	case name == "new-session":
+		p.window = h.base["base-index"]
 		same := slices.DeleteFunc(h.find("tmux", ""), func(o *pane) bool { return o.session != p.session })
 		if len(alive(same)) > 0 {
 			if values['A'] == nil {
@@ -326,7 +368,7 @@ func (h *host) tmuxOpen(x *held, name, target string, values map[byte][]string, 
 	if len(argv) == 1 {
 		argv = append([]string{"bash", "-c"}, argv...)
 	}
-	h.open(x, p, argv)
+	h.open(x, p, argv, "")
 	if values['P'] != nil {
 		x.Text += p.format(cmp.Or(strings.Join(values['F'], ""), "#S:#I.#P")) + "\n"
 	}
@@ -361,7 +403,11 @@ func (h *host) sendKeys(x *held, p *pane, literal bool, keys []string) {
 
 // screen runs a screen command.
 func (h *host) screen(x *held, words []string) {
-	const valued = "SpthscTe" // -Logfile FILE is parsed as -L -o … -e FILE
+	const valued = "SpthscTe"
+	log := ""
+	if i := slices.Index(words, "-Logfile"); i >= 0 && i+1 < len(words) {
+		log, words = pathIn(x.Record.Dir, words[i+1]), slices.Delete(slices.Clone(words), i, i+2)
+	}
 	if len(words) == 1 && (words[0] == "-ls" || words[0] == "-list" || words[0] == "-wipe") {
 		live := alive(h.find("screen", ""))
 		for _, p := range live {
@@ -388,7 +434,10 @@ func (h *host) screen(x *held, words []string) {
 	case values['X'] == nil && resumes:
 	case values['X'] == nil:
 		p.session = cmp.Or(session, "pts")
-		if h.open(x, p, rest); p.used && (values['m'] == nil || values['d'] == nil) {
+		if values['L'] == nil {
+			log = ""
+		}
+		if h.open(x, p, rest, log); p.used && (values['m'] == nil || values['d'] == nil) {
 			x.After = []int{p.Group}
 		}
 	case len(found) == 0 && (verb == "stuff" || verb == "screen"):
@@ -403,7 +452,7 @@ func (h *host) screen(x *held, words []string) {
 			number, rest = rest[0], rest[1:]
 		}
 		p.window = h.window(p, number)
-		h.open(x, p, rest)
+		h.open(x, p, rest, "")
 	case verb == "stuff":
 		p := found[len(found)-1]
 		h.write(x, p, stuffed().ReplaceAllStringFunc(strings.Join(rest[1:], " "), func(s string) string {

@@ -58,7 +58,7 @@ const execPrefix = "exec "
 
 // Run waits for GPUs and runs the command on them.
 func (e *Exec) Run(path string, argv []string) error {
-	e.uniID = fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano())
+	e.uniID = newExecID()
 	ctx, stop := e.UntilSignal()
 	defer stop()
 	defer e.release()
@@ -167,8 +167,12 @@ func (e *Exec) step(ctx context.Context, ev sched.Event) {
 	}
 }
 
-// claim claims the grant of a start.
+func newExecID() string { return fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano()) }
+
+// claim claims the grant of a start. Each claim has its own uni_id: when a keeper that answered too
+// late drops its claim, it must not drop the next one.
 func (e *Exec) claim(ctx context.Context, a sched.Prepare) sched.Event {
+	e.uniID = newExecID()
 	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, execPrefix+e.Name, a.Grant)
 	e.Warn(warnings...)
 	if err != nil {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -22,9 +23,16 @@ type queue struct {
 	wishes []gpu.Wish
 	claims []gpu.Claim
 	offers []gpu.UUID
+	failed []string // uni_ids of claims that failed
+	fails  int      // number of claims yet to fail
 }
 
-func (q *queue) Claim(context.Context, string, string, gpu.Grant) ([]gpu.Claim, []string, error) {
+func (q *queue) Claim(_ context.Context, uniID, _ string, _ gpu.Grant) ([]gpu.Claim, []string, error) {
+	if q.fails > 0 {
+		q.fails--
+		q.failed = append(q.failed, uniID)
+		return nil, nil, errors.New("the keeper does not answer")
+	}
 	return q.claims, nil, nil
 }
 
@@ -73,6 +81,26 @@ func TestExecStepsBetweenSlowReadings(t *testing.T) {
 	}
 	if why := e.core.Why(runner.Now(), 0); !strings.Contains(why, "1 GiB free") {
 		t.Errorf("got %q", why)
+	}
+}
+
+// The keeper drops a claim that it makes too late. If the next claim had the same uni_id, the keeper
+// would drop that one too, while its command runs.
+func TestExecClaimsAgainUnderAnotherID(t *testing.T) {
+	devs := []gpu.Device{{UUID: "GPU-0", Total: 24 * gpu.GiB}}
+	q := &queue{claims: []gpu.Claim{}, fails: 1}
+	e := &Exec{uniID: "first", Request: gpu.Request{Min: 1, Max: 1, Memory: 20 * gpu.GiB, MaxUtil: 100}, Rules: gpu.Rules{Poll: time.Millisecond}, engine: engine.Opened{Engine: q, Claims: q}}
+	e.begin(gpu.NewPool(devs, gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow}))
+	e.read = func(context.Context) sched.Observed { return free(24*gpu.GiB, devs) }
+	e.step(t.Context(), sched.Began{})
+	for range 1000 {
+		if e.starts {
+			break
+		}
+		e.step(t.Context(), e.next(t.Context()))
+	}
+	if !e.starts || len(q.failed) != 1 || e.uniID == "" || e.uniID == q.failed[0] {
+		t.Errorf("started %v with claim %q after failed claims %q", e.starts, e.uniID, q.failed)
 	}
 }
 

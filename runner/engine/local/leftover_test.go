@@ -118,6 +118,25 @@ func TestBackgroundWithoutGPUIsEnded(t *testing.T) {
 	}
 }
 
+// A job without GPUs fails if a process that its script left in the background fails soon, but not
+// if the script killed that process.
+func TestCrashInBackgroundWithoutGPUs(t *testing.T) {
+	for _, c := range []struct {
+		name, ends string
+		exit       int
+	}{{"crash", "exit 3", 3}, {"success", "exit 0", 0}, {"killed server", "exit 143", 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, "(while kill -0 $$; do sleep 0.02; done; read x <fifo; sleep 0.2; "+c.ends+") & exit 0")
+			s.launch.Leftovers = engine.LeftoversAuto
+			s.start()
+			s.goOn()
+			if got := s.ended(); got.ExitCode != c.exit || got.LeftRunning != "" || got.LeftOver != 0 {
+				t.Errorf("got %+v, want exit %d", got, c.exit)
+			}
+		})
+	}
+}
+
 // A script that starts a server, uses it and kills it has not failed, even if the server takes a
 // moment to end. A server that exits with another status, or a launcher's job that is killed, has
 // failed.

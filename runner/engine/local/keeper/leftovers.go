@@ -123,6 +123,7 @@ func (a *attempt) clear() {
 			since = now
 			a.sendRunning()
 		}
+		a.noteFilters(left, now)
 		switch {
 		case a.ending.On():
 			if a.ending.Kills() {
@@ -141,7 +142,7 @@ func (a *attempt) clear() {
 		}
 		a.idle()
 	}
-	if launcher && len(a.Grant.UUIDs) > 0 || a.Leftovers == engine.LeftoversWait {
+	if launcher || a.Leftovers == engine.LeftoversWait {
 		a.takeLeftoverStatus()
 	}
 }
@@ -170,16 +171,8 @@ func (a *attempt) keepRunning(left []procs.ID, launcher bool) bool {
 	if !a.rec.Behind {
 		a.rec.Behind = true
 		_ = a.put() // so that a runner can wait for the attempt even if this keeper is gone
-		b.looked, b.filters = now, map[procs.ID]bool{}
-		for _, id := range left {
-			b.filters[id] = filter(id.PID)
-		}
+		b.looked = now
 		return true // reported from the next look on
-	}
-	if now < a.rec.Boot+a.rec.Elapsed+launcherSettle {
-		for id, is := range b.filters { // a process that had just been forked has its pipe by now
-			b.filters[id] = is || filter(id.PID)
-		}
 	}
 	first := a.mainLeftover(left)
 	if shown := (engine.Background{PID: first.PID, Text: procs.Describe(left, first)}); b.shown.Load() == nil || *b.shown.Load() != shown {
@@ -195,6 +188,21 @@ func (a *attempt) keepRunning(left []procs.ID, launcher bool) bool {
 	}
 	b.looked = now
 	return b.idle < a.k.limits.OnGPUWithin
+}
+
+// noteFilters records which of the first leftover processes only read the job's output.
+func (a *attempt) noteFilters(left []procs.ID, now time.Duration) {
+	b := &a.leftovers
+	if b.filters == nil {
+		b.filters = map[procs.ID]bool{}
+		for _, id := range left {
+			b.filters[id] = filter(id.PID)
+		}
+	} else if now < a.rec.Boot+a.rec.Elapsed+launcherSettle {
+		for id, is := range b.filters { // a process that had just been forked has its pipe by now
+			b.filters[id] = is || filter(id.PID)
+		}
+	}
 }
 
 // anyOnGPU reports whether any background process was seen on a GPU.
@@ -236,9 +244,10 @@ func (a *attempt) takeLeftoverStatus() {
 }
 
 // dismissed reports whether an orphan ended like a server that the script started for
-// its own use and killed as its last step. That is not a failure.
+// its own use and killed as its last step. That is not a failure. A script that uses a GPU takes
+// some time for that; one that ends earlier is a launcher.
 func (a *attempt) dismissed(e end) bool {
-	if a.rec.Elapsed < a.k.limits.Served || e.at > a.rec.Boot+a.rec.Elapsed+a.k.limits.Dismissal {
+	if len(a.Grant.UUIDs) > 0 && a.rec.Elapsed < a.k.limits.Served || e.at > a.rec.Boot+a.rec.Elapsed+a.k.limits.Dismissal {
 		return false
 	}
 	if e.status.Signaled() {

@@ -48,6 +48,7 @@ type Fact struct {
 	Sim       string            `json:"sim,omitempty"` // simulated GPUs it ran with
 	Driver    string            `json:"driver,omitempty"`
 	Usable    int               `json:"usable_gpus,omitempty"` // GPUs that the run could use
+	Files     []string          `json:"files,omitempty"`       // the run's other job files, relative to the folder of this one
 	Within    string            `json:"within,omitempty"`      // the cluster job that the run is part of, as that cluster's engine identifies it
 
 	// Start facts. Job, Key, UniID and Attempt are also set on running, stop and end; Job and Key

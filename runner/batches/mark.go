@@ -3,6 +3,7 @@ package batches
 import (
 	"time"
 
+	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
@@ -21,15 +22,20 @@ const Unrecorded = "not changed, because its end is not recorded yet (its run wa
 
 // Mark records jobs as done or forgotten in the ledger of a batch that is not running.
 func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
-	history, _, err := ref.ReadHistory([]string{ref.Real})
+	ref.More = nil
+	if err := ref.recall(); err != nil {
+		return rep, err
+	}
+	batch, err := ref.reload()
 	if err != nil {
 		return rep, err
 	}
-	batch, err := ref.Reload(history.LastRun(0).Params, ref.File)
-	if err != nil {
-		return rep, err
+	history := ref.History
+	own := 0 // jobs of this file, which come first
+	for own < len(batch.Jobs) && batch.Jobs[own].File == 0 {
+		own++
 	}
-	in, err := Match(batch, req.Jobs)
+	in, err := Match(&jobspec.Batch{Files: batch.Files[:1], Jobs: batch.Jobs[:own]}, req.Jobs)
 	if len(batch.Params) > 0 {
 		ref.Note("using the jobs of the last run, started with" + ParamFlags(batch.Params))
 	}
@@ -41,7 +47,9 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 		return rep, err
 	}
 	at := sched.Now{Wall: time.Now().UTC()}
-	ref.Batch, ref.History = batch, st.History()
+	if ref.Batch = batch; len(ref.More) == 0 {
+		ref.History = st.History()
+	}
 	open := map[string]string{} // by key: why the job of an open attempt cannot be marked
 	for _, at := range ref.History.Attempts() {
 		open[at.Start.Key] = runner.StillRuns
@@ -52,7 +60,7 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 		}
 	}
 	verdicts, facts := ref.verdicts(), []state.Fact(nil)
-	for id := range batch.Jobs {
+	for id := range in {
 		j := &batch.Jobs[id]
 		if !in[id] {
 			continue

@@ -122,6 +122,10 @@ func (m *Mirror) load() error {
 	if err := ref.Read(); err != nil {
 		return err
 	}
+	if len(ref.Files()) > len(l.tails) { // follow the ledgers of the files that it needs, too
+		m.ref = ref
+		return m.load()
+	}
 	st := ref.Status()
 	if st.Batch.ID, l.at = m.ID(), time.Now(); ref.after != nil {
 		l.after = *ref.after

@@ -47,7 +47,7 @@ type Ref struct {
 	File string   // the job file, as displayed
 	Real string   // absolute, symlinks resolved
 	Dir  string   // the state folder
-	More []string // real paths of the live run's other files
+	More []string // real paths of the run's other files; if it has ended, only if File cannot be read without them
 
 	Alive  bool        // a run holds the lock
 	Runner disk.Runner // the live run, or one that was killed
@@ -293,10 +293,32 @@ func (ref *Ref) Read() error {
 	if err := ref.recall(); err != nil {
 		return err
 	}
-	if b, err := ref.Reload(ref.run.Params, ref.Files()...); err == nil {
+	if b, err := ref.reload(); err == nil {
 		ref.Batch, ref.former = b, false
 	}
 	return nil
+}
+
+// reload loads the job files. After a run of several files, the jobs of one may need those of another.
+// Then the batch has all these files, as it had during the run.
+func (ref *Ref) reload() (*jobspec.Batch, error) {
+	b, err := ref.Reload(ref.run.Params, ref.Files()...)
+	if err == nil || len(ref.More) > 0 || len(ref.run.Files) == 0 {
+		return b, err
+	}
+	paths := []string{ref.Real}
+	for _, rel := range ref.run.Files {
+		paths = append(paths, filepath.Join(filepath.Dir(ref.Real), rel))
+	}
+	b, failed := ref.Reload(ref.run.Params, paths...)
+	if failed == nil {
+		var history *state.History
+		if history, _, failed = ref.ReadHistory(paths); failed == nil {
+			ref.More, ref.History = paths[1:], history
+			return b, nil
+		}
+	}
+	return nil, err
 }
 
 // recall loads the ledgers and selects the run that is shown: the last one, or the one that --run

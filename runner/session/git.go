@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,6 +120,11 @@ func (r *Run) runFacts(commits []schema.Git) []state.Fact {
 			f.Driver = r.Prober.Version()
 		}
 		f.Commit, f.Dirty, f.Sim = commits[i].Commit, commits[i].Dirty, r.Source.Sim
+		for _, path := range slices.Delete(r.Batch.RealPaths(), i, i+1) {
+			if rel, err := filepath.Rel(filepath.Dir(r.Batch.Files[i].Real), path); err == nil {
+				f.Files = append(f.Files, rel)
+			}
+		}
 		if i < len(r.code) {
 			f.Snapshot = r.code[i].Home()
 		}

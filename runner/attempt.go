@@ -89,7 +89,7 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 	s := &a.Start
 	was := state.Record{Fact: *s, Start: s.Time}
 	at.evidence = func() sched.Evidence { return files.EvidenceOf(b, &b.Jobs[id], &was) }
-	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.launch.UniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
+	if r, err := b.Render(&b.Jobs[id], files.Runtime(&a.Start)); err == nil {
 		at.outputs, at.metrics, at.reports, at.launch.WorkDir = r.Outputs, r.Metrics, b.Jobs[id].PruneMetric(), r.WorkDir
 		if r.Stderr != r.Stdout { // start facts of earlier versions lack Stderr
 			at.out = append(at.out, logOf(cmp.Or(a.Start.Stderr, r.Stderr))...)

@@ -215,6 +215,16 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 	if r.Stderr != r.Stdout {
 		start.Stderr = r.Stderr
 	}
+	paths := r.Stdout + r.Stderr
+	for _, m := range r.Metrics {
+		paths += m.Path
+	}
+	if strings.Contains(paths, rt.Started) {
+		start.Started = rt.Started
+	}
+	if rt.Port > 0 && strings.Contains(paths, strconv.Itoa(rt.Port)) {
+		start.Port = rt.Port
+	}
 	if p.Does.Places {
 		start.Engine = p.Does.Name
 	}

@@ -67,6 +67,8 @@ type Fact struct {
 	Log        string            `json:"log,omitempty"`
 	LogFrom    int64             `json:"log_from_bytes,omitempty"` // offset in the log where the attempt's part begins; also 0 if unknown
 	Stderr     string            `json:"stderr,omitempty"`         // the log of stderr, if it is separate
+	Started    string            `json:"started,omitempty"`        // value of {started}, if the path of a log or metric contains it
+	Port       int               `json:"port,omitempty"`           // value of {port}, likewise
 	Inputs     []Input           `json:"inputs,omitempty"`
 	Snapshot   string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; on `run`: the copy that the run began with
 	Needs      string            `json:"needs,omitempty"`         // hash of the sorted keys of the jobs it needs
@@ -167,6 +169,7 @@ func TakenOver(file string, run, start, end Fact) Fact {
 	if start.Kind == KindStart {
 		f.Params, f.Commands, f.Traits, f.Inputs, f.Needs, f.SeedGroup = start.Params, start.Commands, start.Traits, start.Inputs, start.Needs, start.SeedGroup
 		f.Memory, f.Close, f.Log, f.LogFrom, f.Stderr, f.Snapshot = start.Memory, start.Close, start.Log, start.LogFrom, start.Stderr, start.Snapshot
+		f.Started, f.Port = start.Started, start.Port
 		if end.Host == "" { // otherwise, a cluster chose the GPUs after the start
 			f.GPUs, f.GPUUUIDs = start.GPUs, start.GPUUUIDs
 		}

@@ -232,6 +232,7 @@ func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 	if f.Host != "" { // a cluster chose the GPUs after the start
 		r.GPUs, r.GPUUUIDs = f.GPUs, f.GPUUUIDs
 	}
+	r.Started, r.Port = s.Started, s.Port
 	r.LogFrom, r.Memory, r.Close, r.Snapshot, r.Engine = s.LogFrom, s.Memory, s.Close, s.Snapshot, s.Engine
 	r.Metrics, r.Measured = nil, nil
 	if r.State == Succeeded {

@@ -316,7 +316,8 @@ const lateLimit = 1 << 30
 // this success. over means that a later attempt has overwritten the logs, or is doing so.
 func (m *measurement) traces(j *jobspec.Job, s *disk.Success, live bool) (start, end state.Fact, r jobspec.Rendered, logs []files.LogPart, over bool) {
 	start, end = s.Lines(m.Folder(j.File))
-	r, err := m.Batch.Paths(j, jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log})
+	start.UniID = s.UniID
+	r, err := m.Batch.Paths(j, files.Runtime(&start))
 	if err != nil {
 		return start, end, r, nil, true
 	}

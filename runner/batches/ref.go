@@ -22,6 +22,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/runner/files"
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/host"
@@ -359,14 +360,14 @@ func (ref *Ref) Present() func(ledger int, key string) string {
 	return func(ledger int, key string) string { return now[find(ledger, key)] }
 }
 
-// LogOf returns the path that the job file gives to the log of an attempt, or "". The ledger has
+// LogOf returns the path that the job file gives to the log of an attempt, or "". The record has
 // the path that was used at the time, perhaps in a folder that has been moved since.
-func (ref *Ref) LogOf(ledger int, job, uniID string, attempt int) string {
-	j := ref.named(ledger, job)
+func (ref *Ref) LogOf(x *state.Record) string {
+	j := ref.named(x.Ledger, x.Job)
 	if j == nil {
 		return ""
 	}
-	r, _ := ref.Batch.Paths(j, jobspec.Runtime{UniID: uniID, Attempt: attempt})
+	r, _ := ref.Batch.Paths(j, files.Runtime(&x.Fact))
 	return r.Stdout
 }
 

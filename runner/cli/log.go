@@ -51,6 +51,7 @@ type jobLog struct {
 	open    bool // the ledger does not record the attempt's end
 	ledger  int  // index of the batch's file
 	lost    error
+	record  *state.Record
 }
 
 // Run prints the logs of the selected jobs, or of all failed jobs in each live batch.
@@ -97,7 +98,7 @@ func (c *logCmd) of(a *app, ref *batches.Ref) error {
 	defer flush()
 	for i, l := range logs {
 		if l.job == l.was && !host.Exists(l.path) {
-			l.path = cmp.Or(ref.LogOf(l.ledger, l.job, l.uniID, l.attempt), l.path)
+			l.path = cmp.Or(ref.LogOf(l.record), l.path)
 		}
 		switch {
 		case c.Path && l.lost == nil:
@@ -140,7 +141,7 @@ func newestLogs(ref *batches.Ref, first bool) []jobLog {
 	var logs []jobLog
 	present := ref.Present()
 	add := func(r *state.Record, open bool) {
-		logs = append(logs, jobLog{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), open, r.Ledger, nil})
+		logs = append(logs, jobLog{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), open, r.Ledger, nil, r})
 	}
 	marked, paths, shared := map[string]bool{}, map[string]int{}, false
 	for r := range ref.History.Records() {

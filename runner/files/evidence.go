@@ -121,10 +121,13 @@ type checker struct {
 	search  *Search
 }
 
+// Runtime returns what determines the paths of an attempt, as its start or its record has it.
+func Runtime(f *state.Fact) jobspec.Runtime {
+	return jobspec.Runtime{UniID: f.UniID, Attempt: max(1, f.Attempt), GPUs: f.GPUs, Port: f.Port, Started: f.Started, Log: f.Log}
+}
+
 func (w *checker) look(j *jobspec.Job, r *state.Record) sched.Evidence {
-	attempt := max(1, r.Attempt)
-	gpus := make([]int, len(r.GPUs))
-	got, err := w.batch.Paths(j, jobspec.Runtime{UniID: r.UniID, Attempt: attempt, GPUs: gpus, Log: r.Log})
+	got, err := w.batch.Paths(j, Runtime(&r.Fact))
 	if err != nil {
 		// The output may exist. The attempt will report the error.
 		return sched.Evidence{MissingOutput: "(" + err.Error() + ")"}

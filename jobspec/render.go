@@ -23,6 +23,20 @@ func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) { return b.render(j
 // run.
 func (b *Batch) Paths(j *Job, rt Runtime) (Rendered, error) { return b.render(j, rt, false) }
 
+// Writes returns the paths of the files that a job declares: its outputs, and logs that its file
+// names. Variables that only an attempt has are empty.
+func (b *Batch) Writes(j *Job) []string {
+	t := j.Spec.text
+	if t == nil || !j.Spec.HasOutputs && !j.Spec.LogNamed || t.LogsUse(expand.VarConfig) {
+		return nil
+	}
+	r, err := b.Paths(j, Runtime{UniID: j.Name})
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(append(r.Outputs, r.Stdout, r.Stderr), func(path string) bool { return path == "" })
+}
+
 func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	t, file := j.Spec.text, &b.Files[j.File]
 	if t == nil {

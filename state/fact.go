@@ -48,7 +48,7 @@ type Fact struct {
 	Sim       string            `json:"sim,omitempty"` // simulated GPUs it ran with
 	Driver    string            `json:"driver,omitempty"`
 	Usable    int               `json:"usable_gpus,omitempty"` // GPUs that the run could use
-	Files     []string          `json:"files,omitempty"`       // the run's other job files, relative to the folder of this one
+	Files     []string          `json:"files,omitempty"`       // the run's other job files, relative to this one
 	Within    string            `json:"within,omitempty"`      // the cluster job that the run is part of, as that cluster's engine identifies it
 
 	// Start facts. Job, Key, UniID and Attempt are also set on running, stop and end; Job and Key
@@ -71,6 +71,8 @@ type Fact struct {
 	Port       int               `json:"port,omitempty"`           // value of {port}, likewise
 	Inputs     []Input           `json:"inputs,omitempty"`
 	Snapshot   string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; on `run`: the copy that the run began with
+	Queue      string            `json:"queue,omitempty"`         // as its file spells it
+	Pool       map[string]int    `json:"pool,omitempty"`          // how much of a pool it uses
 	Needs      string            `json:"needs,omitempty"`         // hash of the sorted keys of the jobs it needs
 	SeedGroup  string            `json:"family,omitempty"`        // equal for jobs that differ only in seeds
 	Free       int               `json:"free_attempts,omitempty"` // earlier attempts in this run that spent no retry

@@ -26,7 +26,7 @@ func (Began) on(c *Core) {
 		if id := jobs[a.byKey()]; id >= 0 {
 			c.assign(a, id)
 		}
-		a.follow(jobs)
+		c.follow(a, jobs)
 		c.take(a)
 		c.lookFor(a)
 		c.do(Adopt{Job: int(a.job), Attempt: *open[i]})
@@ -51,12 +51,28 @@ func (c *Core) assign(a *attempt, id int32) {
 	j.failures = max(j.failures, a.n-1-a.free)
 }
 
-// follow makes the job that now has the attempt's name wait for the attempt, if that is another
-// job: the attempt's own job was renamed, or its command was changed.
-func (a *attempt) follow(jobs map[place]int32) {
-	if a.follows = jobs[a.byName()]; a.follows == a.job {
-		a.follows = -1
+// follow makes another job wait for an attempt if it now has the attempt's name or writes to the
+// same files: the attempt's own job was renamed, or its command was changed.
+func (c *Core) follow(a *attempt, jobs map[place]int32) {
+	a.follows = -1
+	for _, at := range c.placesOf(a) {
+		if id, wanted := jobs[at]; wanted && id >= 0 && id != a.job && a.follows < 0 {
+			a.follows = id
+		}
 	}
+}
+
+// placesOf returns the places of which a job must wait for an attempt: its names and its files.
+func (c *Core) placesOf(a *attempt) []place {
+	places, paths := []place{a.byName()}, []string{a.log}
+	if a.job >= 0 && c.jobs[a.job].gone {
+		places = append(places, c.nameOf(a.job))
+		paths = append(paths, c.b.Writes(&c.b.Jobs[a.job])...)
+	}
+	for _, path := range paths {
+		places = append(places, place{path: path})
+	}
+	return places
 }
 
 // adopted rebuilds an open attempt from its recorded facts.
@@ -64,10 +80,13 @@ func adopted(o *state.Attempt) *attempt {
 	s := &o.Start
 	a := &attempt{
 		job: -1, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt),
-		grant: s.Grant(),
-		name:  s.Job, key: s.Key, log: s.Log, start: s.Time,
+		grant: s.Grant(), queue: s.Queue,
+		name: s.Job, key: s.Key, log: s.Log, start: s.Time,
 		origin:   origin{adopted: true, asked: true, follows: -1, free: int32(s.Free)},
 		stopping: stopping{stop: o.Stop, cause: o.StopReason, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyStalled && o.Stop != state.WhyResize},
+	}
+	for name, n := range s.Pool {
+		a.pool = jobspec.PoolUse{Name: name, N: n}
 	}
 	if a.jobID = o.JobID; s.Engine != "" {
 		a.submitted = s.Time
@@ -81,10 +100,11 @@ func adopted(o *state.Attempt) *attempt {
 	return a
 }
 
-// A place is a job's key or name in one file, because several files may have identical jobs.
+// A place is a job's key or name in one file, because several files may have identical jobs, or the
+// path of a file that it writes.
 type place struct {
-	file      int
-	key, name string
+	file            int
+	key, name, path string
 }
 
 func (a *attempt) byKey() place  { return place{file: a.file, key: a.key} }
@@ -97,7 +117,10 @@ func (c *Core) nameOf(id int32) place { return place{file: c.file(id), name: c.n
 func (c *Core) jobsOf(attempts []*attempt) map[place]int32 {
 	jobs := map[place]int32{}
 	for _, a := range attempts {
-		jobs[a.byKey()], jobs[a.byName()] = -1, -1
+		jobs[a.byKey()] = -1
+		for _, at := range c.placesOf(a) {
+			jobs[at] = -1
+		}
 	}
 	if len(attempts) == 0 {
 		return jobs
@@ -106,6 +129,14 @@ func (c *Core) jobsOf(attempts []*attempt) map[place]int32 {
 		for _, at := range []place{c.keyOf(id), c.nameOf(id)} {
 			if _, wanted := jobs[at]; wanted && !j.gone {
 				jobs[at] = id
+			}
+		}
+		if j.gone || j.phase.over() {
+			continue
+		}
+		for _, path := range c.b.Writes(&c.b.Jobs[id]) {
+			if at := (place{path: path}); jobs[at] < 0 {
+				jobs[at] = id // only a place that was wanted has -1
 			}
 		}
 	}
@@ -367,7 +398,7 @@ func (c *Core) matchAttempts() {
 			c.assign(a, id)
 			c.set(id, running)
 		}
-		a.follow(jobs)
+		c.follow(a, jobs)
 		c.count(a, 1)
 	}
 }

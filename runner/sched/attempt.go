@@ -22,6 +22,7 @@ type attempt struct {
 	grant      gpu.Grant // including what is reserved on the host
 	asks       int       // GPUs requested from the engine
 	pool       jobspec.PoolUse
+	queue      string // its job's queue when it started
 	name       string // its job's name and key when it started
 	key        string
 	log        string
@@ -228,9 +229,16 @@ func (c *Core) unblockAfter(a *attempt) {
 	if a.follows >= 0 {
 		c.consider(a.follows)
 	}
+	c.queueMoves(c.queueOf(a))
+}
+
+// queueOf returns the queue of an attempt's job, or -1. Even if no job has the attempt's key now, its
+// queue must wait for it.
+func (c *Core) queueOf(a *attempt) int32 {
 	if a.job >= 0 {
-		c.queueMoves(c.b.Jobs[a.job].Queue)
+		return c.b.Jobs[a.job].Queue
 	}
+	return int32(slices.Index(c.b.Queues, c.b.Files[a.file].Path+"\x00"+a.queue))
 }
 
 // on records the start of an attempt and launches it.
@@ -281,6 +289,10 @@ func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 	f.Free = max(0, int(a.n)-1-int(c.jobs[a.job].failures))
 	f.Lost, f.Anew = c.wasted.take(), c.jobs[a.job].anew
 	f.NoPrune = !f.Anew && c.anotherTry(a.job)
+	f.Queue = c.b.QueueName(c.b.Jobs[a.job].Queue)
+	if a.pool.N > 0 {
+		f.Pool = map[string]int{a.pool.Name: a.pool.N}
+	}
 	f.Needs, f.SeedGroup = new(needsHash).of(c.b, c.b.Jobs[a.job].Needs), c.seedGroupName(a.job)
 	return f
 }

@@ -331,6 +331,9 @@ func (c *Core) whyAttempt(id int32) *schema.Wait {
 	for _, a := range c.live.all {
 		if a.follows == id && a.job >= 0 && !c.jobs[a.job].gone {
 			now := c.name(a.job)
+			if now == a.name {
+				return waits(schema.WaitEarlier, "%s, which writes to this job's log, is still running", now).On(now)
+			}
 			return waits(schema.WaitEarlier, "%s, which was called %s when it started and writes to this job's log, is still running", now, a.name).On(now)
 		}
 		if a.follows == id || a.job == id {

@@ -191,7 +191,7 @@ func (c *Core) queueHead(n int32) int32 {
 // inQueue returns the name of a job of a queue that has a live attempt, or "".
 func (c *Core) inQueue(q int32) string {
 	for _, a := range c.live.all {
-		if a.job >= 0 && c.b.Jobs[a.job].Queue == q {
+		if c.queueOf(a) == q {
 			return a.name
 		}
 	}

@@ -230,7 +230,7 @@ func (w *world) step(ev Event) {
 // watchPhases records whether the last Step may have placed an unfinished job before a running one.
 func (w *world) watchPhases(ev Event) {
 	switch ev.(type) {
-	case Reloaded, JobsChanged, RetryRequested: // a retry also ends the conclusion of a run with held jobs
+	case Reloaded, JobsChanged, RetryRequested, DoneRequested, TakeOverRequested: // the last three also end the conclusion of a run with held jobs
 		w.reopen = true
 	}
 	for i, was := range w.phases {

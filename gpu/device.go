@@ -200,8 +200,9 @@ func (d *device) release(now time.Duration, attempt string) {
 	shared := slices.ContainsFunc(d.holds, func(h hold) bool { return h.Share })
 	d.drop(attempt)
 	d.released, d.awaited = now, true
-	d.back = len(d.holds) == 0
-	if d.unyielded = d.back && !shared; d.unyielded {
+	last := len(d.holds) == 0
+	d.back = last && d.foreign == nil // that process must be watched
+	if d.unyielded = last && !shared; d.unyielded {
 		d.claims = nil
 	}
 	for _, pr := range d.procs {

@@ -383,6 +383,24 @@ func TestProcessListEndsHandOver(t *testing.T) {
 	}
 }
 
+// A run does not take a device back at once if a stranger has come to it during its job.
+func TestStrangerBesideJobIsWatched(t *testing.T) {
+	p := NewPool(some(1, 24*GiB), anyone())
+	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 8 * GiB})
+	see(p, sec(1), func(_ int, r *Reading) {
+		with(r, Process{UID: me, Attempt: "a", Memory: 8 * GiB})
+		with(r, bobs(GiB))
+		r.Samples[0].Percent = 95
+	})
+	p.Release(sec(2), "a")
+	back := idle(p.all()[0], sec(2.005))
+	back.Listed, back.Samples, back.Free, back.Used = false, nil, 23*GiB, GiB
+	p.Observe(Observation{At: sec(2.005), Readings: []Reading{back}})
+	if v := p.Admit(sec(2.01), one(8*GiB))[0]; v.OK || !strings.HasPrefix(v.Reason, "95% busy") {
+		t.Errorf("got %+v, want that bob's process is busy", v)
+	}
+}
+
 // An ended job's memory only shrinks. Memory allocated later belongs to another process, even if
 // none is visible.
 func TestInvisibleProcessAfterJobIsNoticed(t *testing.T) {

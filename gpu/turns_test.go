@@ -531,3 +531,35 @@ func TestRenewedReportsNewWishOfSameUser(t *testing.T) {
 		}
 	}
 }
+
+// Other runs offer devices, and stop background jobs, for what a wish asks: so it asks for no device
+// that its run could not take now, and for the memory of a part of a device.
+func TestWishAsksForWhatItsRunCanTake(t *testing.T) {
+	p := NewPool(some(3, 24*GiB), anyone())
+	claims := []Claim{{UUID: "GPU-2", UID: bob, User: "bob"}}
+	for at := range 61 {
+		snap := Observation{At: sec(float64(at)), Claims: claims}
+		for i, d := range p.all() {
+			r := idle(d, snap.At)
+			if i > 0 { // on GPU 1 without a claim
+				with(&r, bobs(4*GiB))
+			}
+			snap.Readings = append(snap.Readings, r)
+		}
+		p.Observe(snap)
+		if at != 10 && at != 60 {
+			continue
+		}
+		want := []UUID{"GPU-0", "GPU-1", "GPU-2"}
+		if at == 10 {
+			want = []UUID{"GPU-0", "GPU-2"}
+		}
+		if got := p.WishRequest(snap.At, one(GiB), 5, nil).UUIDs; !slices.Equal(got, want) {
+			t.Errorf("after %d s, the run wishes for %v, want %v", at, got, want)
+		}
+		part := Request{Min: 1, Max: 1, Share: true, Slots: 2, Part: true, MaxUtil: 100}
+		if got := p.WishRequest(snap.At, part, 5, nil).Memory; got < 11*GiB || got > 12*GiB {
+			t.Errorf("a half of a device with 24 GiB is %v", got)
+		}
+	}
+}

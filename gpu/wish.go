@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -59,8 +60,23 @@ func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UU
 		a.Most = most
 	}
 	q := p.query(now, &req)
-	a.UUIDs = uuids(p.filter(func(d *device) bool { return q.refusal(fixed, d) == nil && !slices.Contains(except, d.UUID) }))
+	a.UUIDs = uuids(p.filter(func(d *device) bool {
+		return q.refusal(fixed, d) == nil && !slices.Contains(except, d.UUID) && !q.watches(d)
+	}))
+	if req.Part && len(a.UUIDs) > 0 {
+		a.Memory = p.device(slices.MinFunc(a.UUIDs, func(x, y UUID) int {
+			return cmp.Compare(p.device(x).part(req.Slots), p.device(y).part(req.Slots))
+		})).part(req.Slots) - slack
+	}
 	return a
+}
+
+// watches reports whether this run must watch a device for longer because of a stranger there, so
+// that it could not accept an offer. Processes of users with a claim will be gone by then.
+func (q *query) watches(d *device) bool {
+	return q.req.MaxUtil < 100 && !d.returned(q.now) && d.watched < windows[1] && slices.ContainsFunc(d.procs, func(pr Process) bool {
+		return pr.UID != q.pool.rules.UID && pr.Attempt == "" && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == pr.UID })
+	})
 }
 
 // Size returns how many devices the pool has.

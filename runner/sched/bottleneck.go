@@ -27,6 +27,9 @@ func (c *Core) bottleneck() *string {
 		return schema.Known(c.name(id) + " waits: " + w.Text)
 	}
 	req := c.request(id)
+	if why, ok := c.pool.Possible(req); !ok {
+		return schema.Known(c.name(id) + " waits: " + why)
+	}
 	text, alone := c.lacking(id, req)
 	if !alone {
 		text = c.name(id) + " " + wants(req) + ": " + text

@@ -186,6 +186,9 @@ func (c *Core) wishRequests() (asks []gpu.WishRequest) {
 	})
 	unused := slices.Concat(c.excluded, c.health.resting, c.pool.Sick()) // GPUs that other runs might still offer
 	for _, cl := range wanting[:min(len(wanting), maxAsks)] {
+		if _, ok := c.pool.Possible(cl.req); !ok {
+			continue // the host's rules have changed
+		}
 		a := c.pool.WishRequest(c.now.Boot, cl.req, min(len(cl.jobs), c.pool.Size()), unused)
 		if a.Min == 0 || max(a.Room, a.Most) > 0 && len(a.UUIDs) > 0 {
 			a.HostResources = cl.HostResources
@@ -260,7 +263,7 @@ func (c *Core) wish() {
 	if len(w.Requests) > 0 || len(c.live.unclaimed()) == 0 { // a start that loses a race is part of the wait
 		c.since = w.Since
 	}
-	same := w.HostResources == c.published.HostResources && w.Gathers == c.published.Gathers && reflect.DeepEqual(w.Requests, c.published.Requests)
+	same := w.HostResources == c.published.HostResources && w.Background == c.published.Background && w.Gathers == c.published.Gathers && reflect.DeepEqual(w.Requests, c.published.Requests)
 	age, due := c.now.Boot-c.publishedAt, wishSlow
 	if !w.Since.Equal(c.published.Since) {
 		due = wishEvery

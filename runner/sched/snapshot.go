@@ -418,6 +418,9 @@ func (c *Core) whyReady(id int32) *schema.Wait {
 		w.Since = schema.Time(c.now.Wall.Add(c.waiter.began[c.waiter.id] - c.now.Boot))
 	}
 	w.Text = wants(cl.req) + "; " + groupByReason(verdicts, func(v gpu.Verdict) string { return v.Reason })
+	if why, ok := c.pool.Possible(cl.req); !ok { // the host's rules have changed
+		w.Text = why
+	}
 	return w
 }
 

@@ -46,6 +46,7 @@ type Exec struct {
 	reads  bool                                     // the core has requested a reading
 	starts bool                                     // the core has let the command start
 	done   bool                                     // the core has finished
+	keeps  bool                                     // processes of the ended command keep the claim
 	pool   *gpu.Pool
 	spent  *claimSet
 	engine engine.Opened // its Engine is nil if the command needs no GPUs
@@ -104,6 +105,7 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 		return sched.Observed{Observation: Observe(ctx, p, rules, e.engine.Claims, e.Warn)}
 	}
 	began, said := host.Boottime(), ""
+	tellAt, pause := began, time.Second // reasons may change with each job of other runs
 	e.step(ctx, sched.Began{})
 	for {
 		ev := e.next(ctx)
@@ -121,9 +123,9 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 				f.Code, f.Text, e.GaveUp = batches.ExitNotYet, "no GPU free: "+f.Text, 0
 			}
 			return false, f
-		case current && why != "" && why != said:
+		case current && why != "" && why != said && host.Boottime() >= tellAt:
 			e.Tell("waiting: " + why)
-			said = why
+			said, tellAt, pause = why, host.Boottime()+pause, min(2*pause, time.Minute)
 		}
 	}
 }
@@ -215,7 +217,7 @@ const offerTimeout = time.Second
 // offerGPUs lets the core offer the GPUs of an ended command to the next runs in line. It waits until
 // they accept, because the offers end with this process.
 func (e *Exec) offerGPUs() {
-	if e.core == nil {
+	if e.core == nil || e.outlived() {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), offerTimeout)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/rs/zerolog"
 
 	"gpurun/gpu"
@@ -103,9 +105,34 @@ func (e *Exec) release() {
 		s := e.pool.Spent()
 		s.Others = nil // stale, because nothing was read while the command ran
 		e.spent.spend(s)
-		e.engine.Claims.Withdraw(e.uniID)
+		if !e.keeps {
+			e.engine.Claims.Withdraw(e.uniID)
+		}
 		e.engine.Close()
 	}
+}
+
+// outlived reports whether the command has left processes, as "python train.py &" does. They may use
+// its GPUs, so the keeper holds the claim until they end.
+func (e *Exec) outlived() bool {
+	var left []procs.ID
+	for end := time.Now().Add(5 * procs.SettleTime); ; time.Sleep(procs.SettleTime) {
+		if left = new(procs.Census).Tree(e.uniID, nil, time.Now()); len(left) == 0 || time.Now().After(end) {
+			break
+		}
+	}
+	if len(left) == 0 {
+		return false
+	}
+	var pids []int
+	for _, id := range left {
+		pids = append(pids, id.PID)
+	}
+	e.engine.Claims.Stand(e.uniID, execPrefix+e.Name, e.grant, pids...)
+	e.keeps = true
+	e.Warn(fmt.Sprintf("the command has ended, but left %s running, so its GPUs stay claimed; to end that: gpurun stop --exec %s",
+		procs.Describe(left, slices.MinFunc(left, procs.ID.Compare)), shellescape.Quote(e.Name)))
+	return true
 }
 
 // Foreground runs a command in the foreground and passes its PID to started. Signals from the

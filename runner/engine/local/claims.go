@@ -121,17 +121,22 @@ func (l *Local) refuse(la *engine.Launch) *state.End {
 	return nil
 }
 
-// Stand binds the claim of uniID to the process pid.
-func (l *Local) Stand(uniID, job string, g gpu.Grant, pid int) {
-	p, ok := procs.One(pid)
+// Stand binds the claim of uniID to processes.
+func (l *Local) Stand(uniID, job string, g gpu.Grant, pids ...int) {
+	var trees []procs.ID
+	for _, pid := range pids {
+		if p, ok := procs.One(pid); ok {
+			trees = append(trees, p.ID)
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	home := l.homes[uniID]
-	if !ok || home == nil {
-		return // the process has ended, or nothing was claimed
+	if len(trees) == 0 || home == nil {
+		return // the processes have ended, or nothing was claimed
 	}
 	l.stands[uniID] = engine.Attempt{Identity: engine.Identity{UniID: uniID, Job: job, Grant: g}}
-	_ = home.link.Send(&wire.Message{Op: wire.Stand, UniID: uniID, Claim: &wire.Claim{Trees: []procs.ID{p.ID}}})
+	_ = home.link.Send(&wire.Message{Op: wire.Stand, UniID: uniID, Claim: &wire.Claim{Trees: trees}})
 }
 
 // Withdraw ends the claim of an attempt that is not going to be launched.

@@ -230,6 +230,12 @@ func (c *Core) unblockAfter(a *attempt) {
 		c.consider(a.follows)
 	}
 	c.queueMoves(c.queueOf(a))
+	if a.job >= 0 && c.jobs[a.job].phase == unselected && c.begun {
+		for _, d := range c.graph.needers[a.job] {
+			c.jobs[d].unmet, c.jobs[d].bad = c.needed(d)
+			c.consider(d)
+		}
+	}
 }
 
 // queueOf returns the queue of an attempt's job, or -1. Even if no job has the attempt's key now, its

@@ -325,6 +325,8 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	unmet, bad, adopted := 0, false, false
 	for _, n := range c.b.Jobs[id].Needs {
 		switch p := c.jobs[n].phase; {
+		case p == unselected && c.jobs[n].own > 0:
+			unmet++
 		case p == unselected:
 			bad = bad || c.lacksNeed(id, n)
 		case !p.over() && !(p == held && c.concluding), p == interrupted && !c.concluding:

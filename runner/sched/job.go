@@ -242,6 +242,8 @@ func (c *Core) cascade() {
 func (c *Core) needed(id int32) (unmet int32, bad bool) {
 	for _, n := range c.b.Jobs[id].Needs {
 		switch p := c.jobs[n].phase; {
+		case p == unselected && c.jobs[n].own > 0: // an earlier run started it
+			unmet++
 		case p == unselected:
 			bad = bad || c.lacksNeed(id, n)
 		case !p.over() && !(p == held && c.concluding), p == interrupted && !c.concluding:
@@ -309,7 +311,7 @@ func (c *Core) whyNeeds(id int32) *schema.Wait {
 	for _, n := range c.b.Jobs[id].Needs {
 		p := c.jobs[n].phase
 		switch {
-		case p == unselected || p.over() && p != interrupted:
+		case p == unselected && c.jobs[n].own == 0 || p.over() && p != interrupted:
 			continue
 		case w != nil:
 			w.On(c.name(n))

@@ -359,7 +359,7 @@ func endWords(res *schema.Result, code int) string {
 // "" if there is none.
 func (r *Run) Lacking() string {
 	for id := range r.Batch.Jobs {
-		if r.core.Verdict(id).Code == schema.PlanNeedMissing {
+		if r.core.Verdict(id).Code == schema.PlanNeedMissing && r.core.Phase(id) == state.Blocked {
 			return r.Batch.Jobs[id].Name + " did not run: " + r.core.Why(runner.Now(), id)
 		}
 	}

@@ -193,12 +193,18 @@ func (p *proto) pattern(what string, n *yaml.Node) (re *regexp.Regexp, ok bool) 
 // digits matches the part of a regular expression that matches a number.
 var digits = regexp.MustCompile(`(?:-\?)?(?:(?:\[[^\]]*\d[^\]]*\]|\\d)[+*?]?(?:\\\.)?)+`)
 
+// anything matches the last part of a regular expression if that matches any text.
+var anything = regexp.MustCompile(`(?:\\S|\.)[+*]\??\$?$`)
+
 // grouped adds a group to a regular expression: around the last part that matches a number or, if
 // there is none, at the end.
 func grouped(text string) string {
 	if found := digits.FindAllStringIndex(text, -1); found != nil {
 		at := found[len(found)-1]
 		return text[:at[0]] + "(" + text[at[0]:at[1]] + ")" + text[at[1]:]
+	}
+	if at := anything.FindStringIndex(text); at != nil {
+		return text[:at[0]] + "(\\S+)" + text[at[1]:]
 	}
 	return strings.TrimRight(text, " ") + " (\\S+)"
 }

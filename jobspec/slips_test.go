@@ -57,6 +57,7 @@ func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 		{"a range with a hyphen among numbers", "matrix: {seed: [1-5, 8]}\nrun: x", `"1-5" is a single value`},
 		{"a range with exponents", "matrix: {lr: [1e-5..1e-3]}\nrun: x", `"1e-5..1e-3" is a single value`},
 		{"a call of range", "matrix: {seed: [range(10)]}\nrun: x", `"range(10)" is a single value`},
+		{"null for Python", "matrix: {resume: [~, a.pt]}\nrun: x", `:3:23: parameter "resume": the shell replaces ~ with your home folder; for null, write null; for the home folder, "$HOME"`},
 		{"a range for one job", "params: {seed: 0..4}\nrun: x", `:3:20: "0..4" is a single value of parameter "seed", not a range`},
 		{"a range in include", "matrix: {seed: [1], include: [{seed: 5..9}]}\nrun: x", `"5..9" is a single value`},
 		{"an include entry without effect", "matrix: {seed: [1, 2], include: [{data: a}, {data: b}]}\nrun: x {seed} {data}", `:3:38: a later include entry overrides this one in every job; to get jobs for every entry, move data into matrix, or into zip with other parameters`},

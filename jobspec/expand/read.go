@@ -169,8 +169,13 @@ func (r *matrixReader) values(name string, v *yaml.Node) []*Param {
 		hint := source.QuoteHint(v)
 		if v.Kind == yaml.ScalarNode {
 			hint = cmp.Or(rangeHint(v.Value), "write ["+v.Value+"]")
-			if nearlyRange(v.Value) {
+			switch draw, _ := ParseDraw(v.Value, name); {
+			case draw != nil || otherDraw().MatchString(v.Value):
+				hint = "to draw values, use sample: {n: 20, params: {" + name + ": " + cmp.Or(drawOf(v.Value), v.Value) + "}}"
+			case nearlyRange(v.Value):
 				hint = cmp.Or(rangeHint(v.Value), "list the values, or draw some with sample")
+			case rangeHint(v.Value) == "" && strings.ContainsAny(v.Value, " ()") || strings.Contains(v.Value, ".."):
+				hint = "list the values: [1, 2, 3]"
 			}
 			if name == "from" {
 				hint = "to read the rows of a file, write matrix: {from: " + v.Value + "}"
@@ -257,6 +262,7 @@ func (r *matrixReader) constants(params *yaml.Node) {
 			return
 		}
 		r.oneValueSlip(k.Value, v)
+		r.nullSlip(k.Value, v)
 		value := r.value(k.Value, v)
 		switch g := r.given.of(k.Value); {
 		case g == nil:

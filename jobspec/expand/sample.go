@@ -127,9 +127,17 @@ func (r *matrixReader) drawing(name string, v *yaml.Node) drawer {
 
 // drawHint translates a distribution from W&B, Ray, NumPy or Optuna.
 func drawHint(s string) string {
+	if draw := drawOf(s); draw != "" {
+		return fmt.Sprintf("write %q", draw)
+	}
+	return `write "log 1e-4..1e-1", "uniform 0.1..0.9", "int 2..8" or a list`
+}
+
+// drawOf translates a distribution of another tool. It returns "" for any other text.
+func drawOf(s string) string {
 	m := otherDraw().FindStringSubmatch(s)
 	if m == nil {
-		return `write "log 1e-4..1e-1", "uniform 0.1..0.9", "int 2..8" or a list`
+		return ""
 	}
 	word, high, step := m[2], m[4], m[5]
 	if m[1] != "" || strings.Contains(m[6], "log=True") {
@@ -140,7 +148,7 @@ func drawHint(s string) string {
 	if n, err := strconv.Atoi(high); err == nil && strings.Contains(s, "lograndint") { // Ray excludes the upper end
 		high = strconv.Itoa(n - 1)
 	}
-	return fmt.Sprintf("write %q", strings.TrimSuffix(cmp.Or(word, "uniform")+" "+m[3]+".."+high+".."+step, ".."))
+	return strings.TrimSuffix(cmp.Or(word, "uniform")+" "+m[3]+".."+high+".."+step, "..")
 }
 
 // ParseDraw parses the distribution of a number. It returns nil if text is not a distribution.

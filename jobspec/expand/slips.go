@@ -19,6 +19,7 @@ var rangeCall = regexp.MustCompile(`^(?:np\.)?(?:range|arange|linspace)\(.*\)$`)
 func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 	among := containsNumbers(list)
 	for _, v := range list.Content {
+		r.nullSlip(name, v)
 		if v.Kind != yaml.ScalarNode || v.Style != 0 || source.IsNumber(v.Value) || isRange(v, false) {
 			continue
 		}
@@ -29,6 +30,13 @@ func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 		case rangeCall.MatchString(v.Value), among && nearlyRange(v.Value):
 			r.Warning(v.Line, v.Column, "for a range, write 0..9, or 0..1..0.1 with a step; for a single value, quote it", "%q is a single value of parameter %q, not a range", source.Clip(v.Value), name)
 		}
+	}
+}
+
+// nullSlip warns about a bare ~ as a value. It means null in YAML, but the shell replaces it.
+func (r *matrixReader) nullSlip(name string, v *yaml.Node) {
+	if source.IsNull(v) && v.Value == "~" {
+		r.Warning(v.Line, v.Column, `for null, write null; for the home folder, "$HOME"`, "parameter %q: the shell replaces ~ with your home folder", name)
 	}
 }
 

@@ -48,7 +48,7 @@ var foreignKeys = sync.OnceValue(func() map[string]inOurWords {
 		"error": same("stderr"), "input": same("inputs"),
 		"description": same("desc"), "comment": same("desc"), "help": same("desc"), "tag": same("tags"), "labels": same("tags"), "label": same("tags"), "id": same("name"), "job_name": same("name"), "job-name": same("name"),
 		"restart": same("retry"), "max_retries": same("retry"), "attempts": attempts, "backoff": fixed("retry: {backoff_after: 3, backoff: 10m}"),
-		"partition": ofCluster("partition"), "account": ofCluster("account"), "qos": ofCluster("qos"), "project": ofCluster("project"), "exclude": ofCluster("exclude"), "constraint": ofCluster("constraint"), "nice": same("priority"), "exclusive": exclusive,
+		"partition": ofCluster("partition"), "account": ofCluster("account"), "qos": ofCluster("qos"), "project": ofCluster("project"), "exclude": ofMatrix("exclude"), "include": ofMatrix("include"), "constraint": ofCluster("constraint"), "nice": same("priority"), "exclusive": exclusive,
 		"extra_args": same("args"), "arguments": same("args"), "argv": same("args"), "continue-on-error": fixed("when: always in the jobs that need it"), "concurrency": same("settings.max_concurrent"),
 	}
 })
@@ -57,6 +57,17 @@ var foreignKeys = sync.OnceValue(func() map[string]inOurWords {
 func ofCluster(key string) inOurWords {
 	return func(v *yaml.Node) string {
 		return fmt.Sprintf("cluster: {%s: %s}", key, cmp.Or(inline(v), "NAME"))
+	}
+}
+
+// ofMatrix suggests moving a list of combinations into the matrix. A text is the nodes that a cluster
+// must not use.
+func ofMatrix(key string) inOurWords {
+	return func(v *yaml.Node) string {
+		if v.Kind == yaml.ScalarNode && key == "exclude" {
+			return ofCluster(key)(v)
+		}
+		return "it inside matrix: matrix: {…, " + key + ": […]}"
 	}
 }
 

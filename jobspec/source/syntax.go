@@ -90,7 +90,11 @@ var (
 	unquoted = Regexp("(?:^|[:\\-\\[,])[ \\t]+([{*&%@`!|>][^#]*?)[ \\t]*(?:#.*)?$")
 	// A quoted value with more text after it.
 	quoted = Regexp(`(?:^|[:-])[ \t]+("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')[ \t]*[^\s#,:\]}]`)
-	braced = Regexp(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{}]*)?\}`)
+	braced = Regexp(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{} ][^{}]*)?\}`)
+	// A quoted text, to the end of the line if its quote is not closed.
+	inQuotes = Regexp(`"(?:[^"\\]|\\.)*"?|'[^']*'?`)
+	// The first item of the rest of a list in brackets.
+	listItem = Regexp(`^(?:\{[^{}]*\})?[^,\]}]*`)
 )
 
 // syntax turns the parser's error into a problem at the right line.
@@ -104,7 +108,7 @@ func (s *Source) syntax(err error, keys []string) {
 	line := s.brokenLine()
 	text := s.Line(line)
 	col := 1 + utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeft(text, " "))
-	hint := ""
+	hint, bare := "", inQuotes().ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat(" ", len(s)) })
 	colon := strings.Contains(msg, "mapping values are not allowed")
 	if i := strings.IndexByte(text, '\t'); i >= 0 && strings.TrimLeft(text[:i], " ") == "" {
 		col, hint, msg = i+1, "indent with spaces", "YAML does not allow tabs as indentation"
@@ -114,19 +118,27 @@ func (s *Source) syntax(err error, keys []string) {
 		col, hint = 1+utf8.RuneCountInString(text[:i]), "a backslash inside \"…\" starts an escape: use '…', or double it"
 	} else if key, _, ok := strings.Cut(strings.TrimSpace(text), ":"); ok && strings.HasPrefix(key, "@") {
 		hint = fmt.Sprintf("quote it: %q", key)
-	} else if m := unquoted().FindStringSubmatchIndex(text); m != nil && !strings.Contains(text[m[2]:m[3]], ": ") {
-		col = 1 + utf8.RuneCountInString(text[:m[2]])
-		hint = fmt.Sprintf("quote it: %q", text[m[2]:m[3]])
 	} else if i := secondColon(text); colon && i >= 0 {
 		col = 1 + utf8.RuneCountInString(text[:i])
 		hint = "quote the whole value if it contains \": \", or write it under a \"|\""
+	} else if m := unquoted().FindStringSubmatchIndex(text); m != nil && !strings.Contains(text[m[2]:m[3]], ": ") {
+		col = 1 + utf8.RuneCountInString(text[:m[2]])
+		value := text[m[2]:m[3]]
+		if strings.ContainsRune("[,", rune(text[m[0]])) {
+			value = strings.TrimSpace(listItem().FindString(value))
+		}
+		hint = fmt.Sprintf("quote it: %q", value)
+	} else if strings.Contains(msg, "end of stream") {
+		hint = "a quote or bracket opened here is not closed"
+	} else if opens(bare) && strings.Contains(msg, "','") {
+		hint = "a bracket opened here is not closed"
 	} else if m := quoted().FindStringSubmatchIndex(text); m != nil {
 		col = 1 + utf8.RuneCountInString(text[:m[3]])
 		hint = fmt.Sprintf("the quoted value ends at %s: write the whole value without quotes under a \"|\"", text[m[2]:m[3]])
 		if strings.Contains(msg, "','") {
 			hint = fmt.Sprintf("add a comma after %s, or quote the whole value", text[m[2]:m[3]])
 		}
-	} else if m := braced().FindStringIndex(text); m != nil {
+	} else if m := braced().FindStringIndex(bare); m != nil {
 		col = 1 + utf8.RuneCountInString(text[:m[0]])
 		hint = "quote the whole value: \"… " + text[m[0]:m[1]] + " …\""
 	} else if colon {
@@ -136,12 +148,15 @@ func (s *Source) syntax(err error, keys []string) {
 	case hint != "":
 	case strings.Contains(msg, "incompatible YAML document"):
 		hint = "remove the line"
-	case strings.Contains(msg, "end of stream"):
-		hint = "a quote or bracket opened here is not closed"
 	case strings.Contains(msg, "did not find expected"):
 		hint = "check its indentation"
 	}
 	s.Problem(line, col, hint, "%q is not valid YAML: %s", Clip(strings.TrimSpace(text)), msg)
+}
+
+// opens reports whether a line without quoted text opens more brackets than it closes.
+func opens(line string) bool {
+	return strings.Count(line, "[")+strings.Count(line, "{") > strings.Count(line, "]")+strings.Count(line, "}")
 }
 
 // missingColon returns a hint if a known key lacks its colon or the space after it; otherwise "".
@@ -162,7 +177,7 @@ func (s *Source) missingColon(line int, keys []string) string {
 	return ""
 }
 
-var firstWord = Regexp(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`)
+var firstWord = Regexp(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)(.*)$`)
 
 // WantsColon returns a hint if a line begins with one of keys without ": " after it; otherwise "".
 func WantsColon(text string, keys []string) string {
@@ -171,7 +186,7 @@ func WantsColon(text string, keys []string) string {
 		return ""
 	}
 	switch {
-	case m[2] == "" && m[3] == "":
+	case m[2] == "" && m[3] == "" && !strings.Contains(m[4], ":"):
 		return fmt.Sprintf("is a colon missing after %q?", m[1])
 	case m[2] != "" && m[3] != "":
 		return fmt.Sprintf("add a space after \"%s:\"", m[1])

@@ -69,12 +69,14 @@ func (c *addCmd) Run(a *app) error {
 		unlock()
 	}
 	var known *jobspec.AlreadyThere
-	switch {
+	switch problem := (jobspec.Problem{}); {
 	case errors.As(err, &known):
 		fmt.Fprintf(a.out, "%s: %s; to rerun it, run gpurun retry or gpurun forget\n", ref.Name(), known.Error())
 		return nil
+	case errors.As(err, &problem): // it says what is wrong with the job
+		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("no job was added to %s: %s", ref.File, err), Err: err}
 	case err != nil:
-		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("no job was added to %s: %s", ref.File, err), Hint: "add this job by hand", Lines: []string{a.pasted(ref, job)}, Err: err}
+		return a.byHand(ref, job, err)
 	}
 	said := fmt.Sprintf("%s: added on line %d", ref.Name(), line)
 	ref.Look()
@@ -98,12 +100,17 @@ func (c *addCmd) Run(a *app) error {
 	return nil
 }
 
-// pasted returns the lines of the job as a user would write them in the file.
-func (a *app) pasted(ref *batches.Ref, job jobspec.Addition) string {
-	if b, err := a.Reload(nil, ref.Real); err == nil && b.Files[0].Lines != nil {
-		return string(job.Run)
+// byHand returns a failure with the lines that a user can write in the file instead.
+func (a *app) byHand(ref *batches.Ref, job jobspec.Addition, err error) error {
+	f := &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("no job was added to %s: %s", ref.File, err), Hint: "add this job by hand", Lines: []string{jobspec.ListItem(job)}, Err: err}
+	if b, err := a.Reload(nil, ref.Real); err == nil && (b.Files[0].Dialect == "lines" || b.Files[0].Dialect == "block") {
+		f.Text = fmt.Sprintf("no job was added to %s: gpurun add changes only YAML files", ref.File)
+		f.Hint, f.Lines = "append this line by hand", []string{string(job.Run)}
+		if b.Files[0].Dialect == "block" {
+			f.Hint = "add a block with this command by hand"
+		}
 	}
-	return jobspec.ListItem(job)
+	return f
 }
 
 // append adds a job at the end of the job file, and returns the job's line and name. The caller
@@ -168,8 +175,11 @@ func (a *app) sameJobs(ref *batches.Ref, path, run string) (name string, err err
 		o.Format = "yaml"
 		b, err := a.Load([]string{path}, o)
 		if ps := jobspec.Problems(err); len(ps) > 0 {
-			ps[0].File, ps[0].Text = ref.File, strings.ReplaceAll(ps[0].Text, path, ref.File)
-			return nil, errors.New(ps[0].Error())
+			p := ps[0]
+			if p.File, p.Text = ref.File, strings.ReplaceAll(p.Text, path, ref.File); path != ref.Real {
+				p.File, p.Line, p.Col = "", 0, 0 // the file does not have that line
+			}
+			return nil, p
 		}
 		return b, err
 	}

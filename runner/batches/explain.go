@@ -181,6 +181,8 @@ func (w *explanation) outlook(j *schema.Job) []string {
 		return []string{"its run has ended: to reattach to the job, run gpurun " + Shown(j.File)}
 	case p == nil || p.Code == schema.PlanRunning || j.Wait != nil || w.Status.Run != nil && w.Status.Run.Alive && j.State == state.Pending:
 		return nil
+	case p.Run && j.State == state.Pending && w.Log.ref.over.Why != "":
+		return []string{"the last run ended: " + w.Log.ref.over.Why, "it will run in the next run: " + p.Details[0]}
 	case p.Run:
 		return []string{"it will run in the next run: " + p.Details[0]}
 	}

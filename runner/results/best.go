@@ -155,12 +155,14 @@ func (b *build) mark(t *Table) {
 		open := 0
 		for _, key := range order {
 			var best *rival
+			several := slices.ContainsFunc(groups[key], func(x rival) bool { return x.N > 1 })
+			counts := func(x rival) bool { return x.Full() && (x.N > 1 || !several) } // a single value may be luck
 			for i, x := range groups[key] {
 				if x.open() {
 					open++
 				}
 				switch {
-				case !x.Full():
+				case !counts(x):
 				case best == nil || better(c.Goal, x.Mean, best.Mean):
 					best = &groups[key][i]
 				}
@@ -170,7 +172,7 @@ func (b *build) mark(t *Table) {
 			}
 			winners = append(winners, *best)
 			for _, x := range groups[key] {
-				x.Best = x.Full() && (c.number(x.Mean) == c.number(best.Mean) || math.Abs(x.Mean-best.Mean) <= x.Err+best.Err)
+				x.Best = counts(x) && (c.number(x.Mean) == c.number(best.Mean) || math.Abs(x.Mean-best.Mean) <= x.Err+best.Err)
 			}
 		}
 		if len(winners) > 0 && t.Headline == "" && (b.best < 0 || c.metric == b.best) {

@@ -14,7 +14,7 @@ import (
 func (b *build) caption(t *Table) string {
 	text := "one job each"
 	switch {
-	case len(t.Over) == 0 && slices.ContainsFunc(t.Rows, func(r *Row) bool { return slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Of > 1 }) }):
+	case len(t.Over) == 0 && t.several():
 		text = "mean ± " + t.Err.Words() + " over jobs with the same parameters, (n)"
 	case len(t.Over) > 0:
 		text = "mean ± " + t.Err.Words() + " over " + t.Over[0] + ", (n)"

@@ -36,6 +36,11 @@ type Column struct {
 	id     int32 // of the pivot's value; -1 without a pivot
 }
 
+// several reports whether any cell sums up several jobs.
+func (t *Table) several() bool {
+	return slices.ContainsFunc(t.Rows, func(r *Row) bool { return slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Of > 1 }) })
+}
+
 // A Row is one setting of the parameters.
 type Row struct {
 	Values []string // of Params

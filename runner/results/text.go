@@ -158,6 +158,8 @@ type spelling struct {
 	value func(mean, err string, best bool) string // err is "" for a single value
 	word  func(string) string
 	nSaid bool // the caption gives n for complete cells
+
+	several bool // some cells sum up several jobs, so n = 1 is worth saying
 }
 
 // cell formats one cell: "0.912 ± 0.004 (2/3: s42 nan)".
@@ -179,7 +181,7 @@ func (s spelling) cell(x *Cell, c *Column) string {
 	switch {
 	case x.N < x.Of:
 		n = strconv.Itoa(x.N) + "/" + strconv.Itoa(x.Of)
-	case x.Of > 1 && !(s.nSaid && words == ""):
+	case (x.Of > 1 || s.several && x.N > 0) && !(s.nSaid && words == ""):
 		n = strconv.Itoa(x.N)
 	}
 	if words != "" && n != "" {
@@ -198,6 +200,7 @@ func (t *Table) cells(s spelling) [][]string {
 	for _, name := range t.Params {
 		head = append(head, s.word(name))
 	}
+	s.several = t.several()
 	alone := t.alone()
 	for i := range t.Columns {
 		title := t.Columns[i].Title(alone)

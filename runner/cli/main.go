@@ -178,6 +178,9 @@ func badArguments(err error) error {
 			hint = "gpurun " + cmd.Name + " --help lists its flags"
 		}
 	}
+	if fault, ok := errors.AsType[*source.Fault](err); ok && fault.Hint != "" {
+		hint = fault.Hint
+	}
 	text := err.Error()
 	if missing, ok := strings.CutPrefix(text, "expected \""); ok {
 		text = "missing argument \"" + missing

@@ -259,7 +259,7 @@ func (t *Turns) Releasable(now time.Duration, attempt string, req Request, idle 
 		return nil
 	}
 	for _, d := range some {
-		d.leave(now, attempt)
+		d.leave(now, attempt, c.rules.UID)
 		d.count(c.rules.UID)
 		r.of(c.rules.UID).parts[d.position] = 0
 	}
@@ -293,8 +293,8 @@ func (p *Pool) clone() *Pool {
 
 // leave is like release, but without a hand-over, and as if the device's memory had been read since
 // then.
-func (d *device) leave(now time.Duration, attempt string) {
-	d.release(now, attempt)
+func (d *device) leave(now time.Duration, attempt string, uid int) {
+	d.release(now, attempt, uid)
 	d.unyielded, d.awaited = false, false
 }
 
@@ -303,7 +303,7 @@ func (p *Pool) FitsAfterRelease(now time.Duration, attempt string, req Request) 
 	c := p.clone()
 	mine := c.heldBy(attempt)
 	for _, d := range mine {
-		d.leave(now, attempt)
+		d.leave(now, attempt, c.rules.UID)
 		d.count(c.rules.UID)
 	}
 	q := c.query(now, &req)

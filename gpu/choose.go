@@ -142,7 +142,7 @@ func (p *Pool) SuitableAfter(now time.Duration, req Request, kept []UUID) []UUID
 	c := p.clone()
 	for _, d := range c.devs {
 		for len(d.holds) > 0 {
-			d.leave(now, d.holds[0].attempt)
+			d.leave(now, d.holds[0].attempt, c.rules.UID)
 		}
 		d.count(c.rules.UID)
 	}

@@ -56,6 +56,7 @@ type latest struct {
 type hold struct {
 	attempt string
 	Grant
+	beside []int // PIDs of strangers there when it began
 }
 
 // gatherState tracks gathering claims on a device.
@@ -196,12 +197,31 @@ func (d *device) drop(attempt string) {
 	d.holds = slices.DeleteFunc(d.holds, func(h hold) bool { return h.attempt == attempt })
 }
 
-func (d *device) release(now time.Duration, attempt string) {
+// strangers returns the PIDs of other users' processes that no attempt is known to have started.
+func (d *device) strangers(uid int) (pids []int) {
+	for i := range d.procs {
+		if pr := &d.procs[i]; pr.UID != uid && pr.Attempt == "" {
+			pids = append(pids, pr.PID)
+		}
+	}
+	return pids
+}
+
+// joined reports whether a stranger has come to the device during an attempt. If no process of the
+// attempt is visible, as in a container of another user, the stranger may be its own.
+func (d *device) joined(attempt string, uid int) bool {
+	h := d.hold(attempt)
+	return h != nil && slices.ContainsFunc(d.procs, func(pr Process) bool { return pr.Attempt == attempt }) &&
+		slices.ContainsFunc(d.strangers(uid), func(pid int) bool { return !slices.Contains(h.beside, pid) })
+}
+
+func (d *device) release(now time.Duration, attempt string, uid int) {
+	joined := d.joined(attempt, uid)
 	shared := slices.ContainsFunc(d.holds, func(h hold) bool { return h.Share })
 	d.drop(attempt)
 	d.released, d.awaited = now, true
 	last := len(d.holds) == 0
-	d.back = last && d.foreign == nil // that process must be watched
+	d.back = last && !joined // a newcomer must be watched
 	if d.unyielded = last && !shared; d.unyielded {
 		d.claims = nil
 	}

@@ -184,7 +184,7 @@ func (p *Pool) MayHaveNewcomers(now time.Duration, ids []UUID) []UUID {
 func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
 	for _, d := range p.byUUID(g.UUIDs) {
-		d.holds = append(d.holds, hold{attempt, g})
+		d.holds = append(d.holds, hold{attempt, g, d.strangers(p.rules.UID)})
 		d.back, d.unyielded, d.offered, d.to = false, false, false, ""
 		d.count(p.rules.UID)
 		if dist := p.fromTurn(d); dist > furthest {
@@ -216,7 +216,7 @@ func (p *Pool) Rename(from, to string) {
 // read again. Until the devices are yielded or held again, this run still claims them. Another run
 // that claims them in that time will withdraw, so its claims do not count.
 func (p *Pool) Release(now time.Duration, attempt string) []UUID {
-	return p.drop(attempt, func(d *device) { d.release(now, attempt) })
+	return p.drop(attempt, func(d *device) { d.release(now, attempt, p.rules.UID) })
 }
 
 // Undo removes a grant that nothing has run under, as if it had never been held.

@@ -383,12 +383,24 @@ func TestProcessListEndsHandOver(t *testing.T) {
 	}
 }
 
-// A run does not take a device back at once if a stranger has come to it during its job.
+// A run does not take a device back at once if a stranger has come to it during its job. One that was
+// there before has been watched; and a process beside a job without visible processes may be its own.
 func TestStrangerBesideJobIsWatched(t *testing.T) {
+	for name, watched := range map[string]bool{"newcomer": true, "before": false, "in a container": false} {
+		t.Run(name, func(t *testing.T) { testStranger(t, name, watched) })
+	}
+}
+
+func testStranger(t *testing.T, name string, watched bool) {
 	p := NewPool(some(1, 24*GiB), anyone())
+	if name == "before" {
+		see(p, sec(0), func(_ int, r *Reading) { with(r, bobs(GiB)) })
+	}
 	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 8 * GiB})
 	see(p, sec(1), func(_ int, r *Reading) {
-		with(r, Process{UID: me, Attempt: "a", Memory: 8 * GiB})
+		if name != "in a container" {
+			with(r, Process{UID: me, Attempt: "a", Memory: 8 * GiB})
+		}
 		with(r, bobs(GiB))
 		r.Samples[0].Percent = 95
 	})
@@ -396,8 +408,8 @@ func TestStrangerBesideJobIsWatched(t *testing.T) {
 	back := idle(p.all()[0], sec(2.005))
 	back.Listed, back.Samples, back.Free, back.Used = false, nil, 23*GiB, GiB
 	p.Observe(Observation{At: sec(2.005), Readings: []Reading{back}})
-	if v := p.Admit(sec(2.01), one(8*GiB))[0]; v.OK || !strings.HasPrefix(v.Reason, "95% busy") {
-		t.Errorf("got %+v, want that bob's process is busy", v)
+	if v := p.Admit(sec(2.01), one(8*GiB))[0]; v.OK == watched || watched && !strings.HasPrefix(v.Reason, "95% busy") {
+		t.Errorf("got %+v, want that bob's process is watched: %v", v, watched)
 	}
 }
 

@@ -72,10 +72,11 @@ func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UU
 }
 
 // watches reports whether this run must watch a device for longer because of a stranger there, so
-// that it could not accept an offer. Processes of users with a claim will be gone by then.
+// that it could not accept an offer. Processes of a claim will be gone by then; those in a container
+// may be root's, or of an unknown user.
 func (q *query) watches(d *device) bool {
-	return q.req.MaxUtil < 100 && !d.returned(q.now) && d.watched < windows[1] && slices.ContainsFunc(d.procs, func(pr Process) bool {
-		return pr.UID != q.pool.rules.UID && pr.Attempt == "" && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == pr.UID })
+	return !q.pool.rules.AtOnce && q.util(d) >= 0 && d.watched < windows[1] && slices.ContainsFunc(d.procs, func(pr Process) bool {
+		return pr.UID != q.pool.rules.UID && pr.Attempt == "" && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == pr.UID || pr.UID <= 0 })
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -34,8 +35,11 @@ func (b *Batch) Writes(j *Job) []string {
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(append(r.Outputs, r.Stdout, r.Stderr), func(path string) bool { return path == "" })
+	return slices.DeleteFunc(append(r.Outputs, r.Stdout, r.Stderr), func(path string) bool { return !IsFile(path) })
 }
+
+// IsFile reports whether a path may lead to a file, not to a device such as /dev/null.
+func IsFile(path string) bool { return path != "" && !strings.HasPrefix(path, "/dev/") }
 
 func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	t, file := j.Spec.text, &b.Files[j.File]

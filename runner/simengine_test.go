@@ -266,7 +266,8 @@ func (s *Sim) Claim(context.Context, string, string, gpu.Grant) ([]gpu.Claim, []
 }
 
 // Stand does nothing.
-func (s *Sim) Stand(string, string, gpu.Grant, ...int) {}
+func (s *Sim) Stand(string, string, gpu.Grant, int) {}
+func (s *Sim) Outlast(string)                       {}
 
 // Withdraw does nothing.
 func (s *Sim) Withdraw(string) {}

@@ -174,7 +174,7 @@ func (r *matrixReader) values(name string, v *yaml.Node) []*Param {
 				hint = "to draw values, use sample: {n: 20, params: {" + name + ": " + cmp.Or(drawOf(v.Value), v.Value) + "}}"
 			case nearlyRange(v.Value):
 				hint = cmp.Or(rangeHint(v.Value), "list the values, or draw some with sample")
-			case rangeHint(v.Value) == "" && strings.ContainsAny(v.Value, " ()") || strings.Contains(v.Value, ".."):
+			case rangeHint(v.Value) == "" && strings.ContainsAny(v.Value, "()") || strings.Contains(v.Value, ".."):
 				hint = "list the values: [1, 2, 3]"
 			}
 			if name == "from" {

@@ -121,12 +121,8 @@ func (s *Source) syntax(err error, keys []string) {
 	} else if i := secondColon(text); colon && i >= 0 {
 		col = 1 + utf8.RuneCountInString(text[:i])
 		hint = "quote the whole value if it contains \": \", or write it under a \"|\""
-	} else if m := unquoted().FindStringSubmatchIndex(text); m != nil && !strings.Contains(text[m[2]:m[3]], ": ") {
-		col = 1 + utf8.RuneCountInString(text[:m[2]])
-		value := text[m[2]:m[3]]
-		if strings.ContainsRune("[,", rune(text[m[0]])) {
-			value = strings.TrimSpace(listItem().FindString(value))
-		}
+	} else if at, value := wantsQuotes(text, bare); value != "" {
+		col = 1 + utf8.RuneCountInString(text[:at])
 		hint = fmt.Sprintf("quote it: %q", value)
 	} else if strings.Contains(msg, "end of stream") {
 		hint = "a quote or bracket opened here is not closed"
@@ -152,6 +148,24 @@ func (s *Source) syntax(err error, keys []string) {
 		hint = "check its indentation"
 	}
 	s.Problem(line, col, hint, "%q is not valid YAML: %s", Clip(strings.TrimSpace(text)), msg)
+}
+
+// wantsQuotes returns the first value of a line that must be quoted, and its position; "" for none.
+// bare is the line without quoted text.
+func wantsQuotes(text, bare string) (at int, value string) {
+	for from := 0; ; from = at {
+		m := unquoted().FindStringSubmatchIndex(text[from:])
+		if m == nil {
+			return 0, ""
+		}
+		at, value = from+m[2], text[from+m[2]:from+m[3]]
+		if opens(bare[:at]) { // it is an item in brackets
+			value = strings.TrimSpace(listItem().FindString(value))
+		}
+		if !strings.Contains(value, ": ") {
+			return at, value
+		}
+	}
 }
 
 // opens reports whether a line without quoted text opens more brackets than it closes.

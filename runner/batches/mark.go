@@ -26,7 +26,7 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 	if err := ref.recall(); err != nil {
 		return rep, err
 	}
-	batch, err := ref.reload()
+	batch, err := ref.Reload(ref.run.Params, ref.Files()...)
 	if err != nil {
 		return rep, err
 	}

@@ -59,12 +59,12 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	if err := ref.recall(); err != nil {
 		return nil, err
 	}
-	b, err := ref.reload()
-	if err != nil {
-		return nil, err
-	}
 	if len(ref.Files()) > len(paths) { // the jobs need those of other files
 		return r.Measure(ref.Files(), which)
+	}
+	b, err := r.Reload(ref.run.Params, paths...)
+	if err != nil {
+		return nil, err
 	}
 	judged := r.Judge(b, ref.History, sched.Options{Sim: true})
 	m := &measurement{Ref: judged.Ref, index: map[string]int{}}

@@ -294,32 +294,30 @@ func (ref *Ref) Read() error {
 	if err := ref.recall(); err != nil {
 		return err
 	}
-	if b, err := ref.reload(); err == nil {
+	if b, err := ref.Reload(ref.run.Params, ref.Files()...); err == nil {
 		ref.Batch, ref.former = b, false
 	}
 	return nil
 }
 
-// reload loads the job files. After a run of several files, the jobs of one may need those of another.
-// Then the batch has all these files, as it had during the run.
-func (ref *Ref) reload() (*jobspec.Batch, error) {
-	b, err := ref.Reload(ref.run.Params, ref.Files()...)
-	if err == nil || len(ref.More) > 0 || len(ref.run.Files) == 0 {
-		return b, err
+// join adds the files that the last run also had, if the jobs of this file need theirs.
+func (ref *Ref) join() error {
+	if len(ref.More) > 0 || len(ref.run.Files) == 0 {
+		return nil
 	}
 	paths := []string{ref.Real}
 	for _, rel := range ref.run.Files {
 		paths = append(paths, filepath.Join(filepath.Dir(ref.Real), rel))
 	}
-	b, failed := ref.Reload(ref.run.Params, paths...)
-	if failed == nil {
-		var history *state.History
-		if history, _, failed = ref.ReadHistory(paths); failed == nil {
-			ref.More, ref.History = paths[1:], history
-			return b, nil
-		}
+	_, alone := ref.Reload(ref.run.Params, ref.Real)
+	if _, err := ref.Reload(ref.run.Params, paths...); alone == nil || err != nil {
+		return nil
 	}
-	return nil, err
+	history, _, err := ref.ReadHistory(paths)
+	if err == nil {
+		ref.More, ref.History = paths[1:], history
+	}
+	return err
 }
 
 // recall loads the ledgers and selects the run that is shown: the last one, or the one that --run
@@ -330,8 +328,8 @@ func (ref *Ref) recall() (err error) {
 		return err
 	}
 	ref.after, ref.run, ref.over = nil, ref.History.LastRun(0), ref.History.LastOver(0)
-	if ref.Which == "" {
-		return nil
+	if err := ref.join(); err != nil || ref.Which == "" {
+		return err
 	}
 	all := new(readLog).read(ref, openAttempts{})
 	n, err := strconv.Atoi(ref.Which)

@@ -189,9 +189,12 @@ type Claims interface {
 	// Claim publishes a claim, then returns the claims of other runs; nil if claims are disabled.
 	// After an error nothing is claimed.
 	Claim(ctx context.Context, uniID, job string, g gpu.Grant) (others []gpu.Claim, warnings []string, err error)
-	// Stand binds the claim of uniID to processes that the caller started itself, instead of to an
-	// attempt.
-	Stand(uniID, job string, g gpu.Grant, pids ...int)
+	// Stand binds the claim of uniID to the process pid, which the caller started itself,
+	// instead of to an attempt.
+	Stand(uniID, job string, g gpu.Grant, pid int)
+	// Outlast lets a claim that Stand has bound outlast this process: until the processes that the
+	// command has left end, or none of them has used a GPU for a while.
+	Outlast(uniID string)
 	// Withdraw ends the claim of an attempt that will not be launched.
 	Withdraw(uniID string)
 	// Yield releases an ended attempt's claim on these devices. They stay claimed until then, so

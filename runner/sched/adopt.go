@@ -23,8 +23,8 @@ func (Began) on(c *Core) {
 	jobs := c.jobsOf(attempts)
 	for i, a := range attempts {
 		a.queued = c.opts.Queues && open[i].Running == nil
-		if id := jobs[a.byKey()]; id >= 0 {
-			c.assign(a, id)
+		if ids := jobs[a.byKey()]; len(ids) > 0 {
+			c.assign(a, ids[0])
 		}
 		c.follow(a, jobs)
 		c.take(a)
@@ -51,18 +51,20 @@ func (c *Core) assign(a *attempt, id int32) {
 	j.failures = max(j.failures, a.n-1-a.free)
 }
 
-// follow makes another job wait for an attempt if it now has the attempt's name or writes to the
-// same files: the attempt's own job was renamed, or its command was changed.
-func (c *Core) follow(a *attempt, jobs map[place]int32) {
-	a.follows = -1
+// follow makes other jobs wait for an attempt if they now have the attempt's name or write to
+// the same files: the attempt's own job was renamed, or its command was changed.
+func (c *Core) follow(a *attempt, jobs map[place][]int32) {
+	a.followers = nil
 	for _, at := range c.placesOf(a) {
-		if id, wanted := jobs[at]; wanted && id >= 0 && id != a.job && a.follows < 0 {
-			a.follows = id
+		for _, id := range jobs[at] {
+			if id != a.job && !slices.Contains(a.followers, id) {
+				a.followers = append(a.followers, id)
+			}
 		}
 	}
 }
 
-// placesOf returns the places of which a job must wait for an attempt: its names and its files.
+// placesOf returns the places whose jobs must wait for an attempt: its names and its files.
 func (c *Core) placesOf(a *attempt) []place {
 	places, paths := []place{a.byName()}, []string{a.log}
 	if a.job >= 0 && c.jobs[a.job].gone {
@@ -70,7 +72,9 @@ func (c *Core) placesOf(a *attempt) []place {
 		paths = append(paths, c.b.Writes(&c.b.Jobs[a.job])...)
 	}
 	for _, path := range paths {
-		places = append(places, place{path: path})
+		if jobspec.IsFile(path) {
+			places = append(places, place{path: path})
+		}
 	}
 	return places
 }
@@ -82,7 +86,7 @@ func adopted(o *state.Attempt) *attempt {
 		job: -1, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt),
 		grant: s.Grant(), queue: s.Queue,
 		name: s.Job, key: s.Key, log: s.Log, start: s.Time,
-		origin:   origin{adopted: true, asked: true, follows: -1, free: int32(s.Free)},
+		origin:   origin{adopted: true, asked: true, free: int32(s.Free)},
 		stopping: stopping{stop: o.Stop, cause: o.StopReason, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyStalled && o.Stop != state.WhyResize},
 	}
 	for name, n := range s.Pool {
@@ -113,31 +117,34 @@ func (a *attempt) byName() place { return place{file: a.file, name: a.name} }
 func (c *Core) keyOf(id int32) place  { return place{file: c.file(id), key: c.b.Jobs[id].Key.String()} }
 func (c *Core) nameOf(id int32) place { return place{file: c.file(id), name: c.name(id)} }
 
-// jobsOf maps the places of attempts to the jobs that now have these places; -1 for none.
-func (c *Core) jobsOf(attempts []*attempt) map[place]int32 {
-	jobs := map[place]int32{}
+// jobsOf maps the places of attempts to the jobs that now have these places.
+func (c *Core) jobsOf(attempts []*attempt) map[place][]int32 {
+	jobs := map[place][]int32{}
 	for _, a := range attempts {
-		jobs[a.byKey()] = -1
+		jobs[a.byKey()] = nil
 		for _, at := range c.placesOf(a) {
-			jobs[at] = -1
+			jobs[at] = nil
+		}
+	}
+	add := func(at place, id int32) {
+		if ids, wanted := jobs[at]; wanted {
+			jobs[at] = append(ids, id)
 		}
 	}
 	if len(attempts) == 0 {
 		return jobs
 	}
 	for id, j := range c.each {
-		for _, at := range []place{c.keyOf(id), c.nameOf(id)} {
-			if _, wanted := jobs[at]; wanted && !j.gone {
-				jobs[at] = id
-			}
+		if j.gone {
+			continue
 		}
-		if j.gone || j.phase.over() {
+		add(c.keyOf(id), id)
+		add(c.nameOf(id), id)
+		if j.phase.over() {
 			continue
 		}
 		for _, path := range c.b.Writes(&c.b.Jobs[id]) {
-			if at := (place{path: path}); jobs[at] < 0 {
-				jobs[at] = id // only a place that was wanted has -1
-			}
+			add(place{path: path}, id)
 		}
 	}
 	return jobs
@@ -394,9 +401,9 @@ func (c *Core) matchAttempts() {
 	jobs := c.jobsOf(c.live.all)
 	for _, a := range c.live.all {
 		c.count(a, -1)
-		if id := jobs[a.byKey()]; id >= 0 && a.job < 0 && c.jobs[id].own == 0 {
-			c.assign(a, id)
-			c.set(id, running)
+		if ids := jobs[a.byKey()]; len(ids) > 0 && a.job < 0 && c.jobs[ids[0]].own == 0 {
+			c.assign(a, ids[0])
+			c.set(ids[0], running)
 		}
 		c.follow(a, jobs)
 		c.count(a, 1)

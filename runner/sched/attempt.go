@@ -67,10 +67,10 @@ type stopping struct {
 
 // origin describes where an attempt came from, if this run did not start it.
 type origin struct {
-	adopted bool  // from an earlier run
-	asked   bool  // the engine has not yet reported on it
-	follows int32 // another job that now has its name and must wait for it; -1 for none
-	free    int32 // earlier attempts that spent no retry
+	adopted   bool    // from an earlier run
+	asked     bool    // the engine has not yet reported on it
+	followers []int32 // other jobs, which must wait for it because of their names or files
+	free      int32   // earlier attempts that spent no retry
 }
 
 // attempts holds all live attempts.
@@ -218,16 +218,16 @@ func (c *Core) count(a *attempt, by int) {
 	if a.job >= 0 {
 		c.jobs[a.job].own += int16(by)
 	}
-	if a.follows >= 0 {
-		c.jobs[a.follows].held += int16(by)
+	for _, id := range a.followers {
+		c.jobs[id].held += int16(by)
 	}
 }
 
 // unblockAfter unblocks jobs that waited for an attempt. The attempt's own job must already be in
 // its next phase.
 func (c *Core) unblockAfter(a *attempt) {
-	if a.follows >= 0 {
-		c.consider(a.follows)
+	for _, id := range a.followers {
+		c.consider(id)
 	}
 	c.queueMoves(c.queueOf(a))
 	if a.job >= 0 && c.jobs[a.job].phase == unselected && c.begun {

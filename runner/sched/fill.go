@@ -284,7 +284,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	c.set(id, preparing)
 	c.take(&attempt{
 		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, pool: cl.pool, asks: c.requestedGPUs(cl),
-		start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(), origin: origin{follows: -1},
+		start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(),
 	})
 	c.do(prepare)
 }

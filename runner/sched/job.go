@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
@@ -331,14 +332,15 @@ func (c *Core) whyNeeds(id int32) *schema.Wait {
 
 func (c *Core) whyAttempt(id int32) *schema.Wait {
 	for _, a := range c.live.all {
-		if a.follows == id && a.job >= 0 && !c.jobs[a.job].gone {
+		follows := slices.Contains(a.followers, id)
+		if follows && a.job >= 0 && !c.jobs[a.job].gone {
 			now := c.name(a.job)
 			if now == a.name {
 				return waits(schema.WaitEarlier, "%s, which writes to this job's log, is still running", now).On(now)
 			}
 			return waits(schema.WaitEarlier, "%s, which was called %s when it started and writes to this job's log, is still running", now, a.name).On(now)
 		}
-		if a.follows == id || a.job == id {
+		if follows || a.job == id {
 			if !a.adopted {
 				return waits(schema.WaitEarlier, "the version of %s from before the reload is still running (since %s)", a.name, gpu.Clock(a.start, c.now.Wall)).On(a.name)
 			}

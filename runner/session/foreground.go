@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -113,7 +112,8 @@ func (e *Exec) release() {
 }
 
 // outlived reports whether the command has left processes, as "python train.py &" does. They may use
-// its GPUs, so the keeper holds the claim until they end.
+// its GPUs, so the keeper holds the claim for them. If the host limits the time of commands, they end
+// with theirs.
 func (e *Exec) outlived() bool {
 	var left []procs.ID
 	for end := time.Now().Add(5 * procs.SettleTime); ; time.Sleep(procs.SettleTime) {
@@ -124,14 +124,15 @@ func (e *Exec) outlived() bool {
 	if len(left) == 0 {
 		return false
 	}
-	var pids []int
-	for _, id := range left {
-		pids = append(pids, id.PID)
+	what := "the command has ended, but left " + procs.Describe(left, slices.MinFunc(left, procs.ID.Compare)) + " running"
+	if limit := e.pool.Host().TimeLimit(); limit != "" {
+		e.Warn(what + ": stopping it, because of the time limit for commands: " + limit)
+		endCommand(e.uniID, left...)
+		return false
 	}
-	e.engine.Claims.Stand(e.uniID, execPrefix+e.Name, e.grant, pids...)
+	e.engine.Claims.Outlast(e.uniID)
 	e.keeps = true
-	e.Warn(fmt.Sprintf("the command has ended, but left %s running, so its GPUs stay claimed; to end that: gpurun stop --exec %s",
-		procs.Describe(left, slices.MinFunc(left, procs.ID.Compare)), shellescape.Quote(e.Name)))
+	e.Warn(what + ", so its GPUs stay claimed; to end that: gpurun stop --exec " + shellescape.Quote(e.Name))
 	return true
 }
 

@@ -111,7 +111,7 @@ func (r *Run) runFacts(commits []schema.Git) []state.Fact {
 	for _, s := range r.Batch.Settings.Sources {
 		settings[s.Name] = s.Value
 	}
-	facts := make([]state.Fact, len(r.Batch.Files))
+	facts, needed := make([]state.Fact, len(r.Batch.Files)), neededFiles(r.Batch)
 	for i := range facts {
 		f := disk.Host()
 		f.Kind, f.Time, f.Version, f.Gpurun, f.Settings = state.KindRun, time.Now().UTC(), state.Version, r.Version, settings
@@ -120,8 +120,8 @@ func (r *Run) runFacts(commits []schema.Git) []state.Fact {
 			f.Driver = r.Prober.Version()
 		}
 		f.Commit, f.Dirty, f.Sim = commits[i].Commit, commits[i].Dirty, r.Source.Sim
-		for _, path := range slices.Delete(r.Batch.RealPaths(), i, i+1) {
-			if rel, err := filepath.Rel(filepath.Dir(r.Batch.Files[i].Real), path); err == nil {
+		for _, n := range needed[i] {
+			if rel, err := filepath.Rel(filepath.Dir(r.Batch.Files[i].Real), r.Batch.Files[n].Real); err == nil {
 				f.Files = append(f.Files, rel)
 			}
 		}
@@ -131,4 +131,34 @@ func (r *Run) runFacts(commits []schema.Git) []state.Fact {
 		facts[i] = f
 	}
 	return facts
+}
+
+// neededFiles returns, for each file of a batch, the other files whose jobs its jobs need, directly
+// or not.
+func neededFiles(b *jobspec.Batch) [][]int {
+	needed := make([][]int, len(b.Files))
+	add := func(file, need int) (added bool) {
+		if added = file != need && !slices.Contains(needed[file], need); added {
+			needed[file] = append(needed[file], need)
+		}
+		return added
+	}
+	for i := range b.Jobs {
+		for _, n := range b.Jobs[i].Needs {
+			if other := b.Jobs[n].File; other != b.Jobs[i].File {
+				add(b.Jobs[i].File, other)
+			}
+		}
+	}
+	for more := true; more; {
+		more = false
+		for file := range needed {
+			for _, need := range needed[file] {
+				for _, next := range needed[need] {
+					more = add(file, next) || more
+				}
+			}
+		}
+	}
+	return needed
 }

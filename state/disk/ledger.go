@@ -170,7 +170,7 @@ func encode(fact *state.Fact) ([]byte, error) {
 	for _, shorten := range []func(*state.Fact){
 		func(f *state.Fact) { f.Commands = shortened(f.Commands, 1<<10) },
 		func(f *state.Fact) { f.Inputs = nil }, // changes to them are then detected by modification time alone
-		func(f *state.Fact) { f.Params, f.Settings, f.Traits = nil, nil, nil },
+		func(f *state.Fact) { f.Params, f.Settings, f.Traits, f.Files = nil, nil, nil, nil },
 		func(f *state.Fact) { f.Commands = shortened(f.Commands[:min(8, len(f.Commands))], 256) },
 		func(f *state.Fact) { f.Points, f.PointsRule = nil, "" },
 		func(f *state.Fact) { f.Metrics = map[string]any{"gpurun": "metrics are too long for the ledger"} },

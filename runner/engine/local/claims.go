@@ -121,22 +121,26 @@ func (l *Local) refuse(la *engine.Launch) *state.End {
 	return nil
 }
 
-// Stand binds the claim of uniID to processes.
-func (l *Local) Stand(uniID, job string, g gpu.Grant, pids ...int) {
-	var trees []procs.ID
-	for _, pid := range pids {
-		if p, ok := procs.One(pid); ok {
-			trees = append(trees, p.ID)
-		}
-	}
+// Stand binds the claim of uniID to the process pid.
+func (l *Local) Stand(uniID, job string, g gpu.Grant, pid int) {
+	p, ok := procs.One(pid)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	home := l.homes[uniID]
-	if len(trees) == 0 || home == nil {
-		return // the processes have ended, or nothing was claimed
+	if !ok || home == nil {
+		return // the process has ended, or nothing was claimed
 	}
 	l.stands[uniID] = engine.Attempt{Identity: engine.Identity{UniID: uniID, Job: job, Grant: g}}
-	_ = home.link.Send(&wire.Message{Op: wire.Stand, UniID: uniID, Claim: &wire.Claim{Trees: trees}})
+	_ = home.link.Send(&wire.Message{Op: wire.Stand, UniID: uniID, Claim: &wire.Claim{Trees: []procs.ID{p.ID}}})
+}
+
+// Outlast lets the claim of uniID last as long as the processes that the caller's command has left.
+func (l *Local) Outlast(uniID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if home := l.homes[uniID]; home != nil {
+		_ = home.link.Send(&wire.Message{Op: wire.Stand, UniID: uniID, Claim: &wire.Claim{Left: true}})
+	}
 }
 
 // Withdraw ends the claim of an attempt that is not going to be launched.

@@ -124,7 +124,7 @@ func TestCrashInBackgroundWithoutGPUs(t *testing.T) {
 	for _, c := range []struct {
 		name, ends string
 		exit       int
-	}{{"crash", "exit 3", 3}, {"success", "exit 0", 0}, {"killed server", "exit 143", 0}} {
+	}{{"crash", "exit 3", 3}, {"success", "exit 0", 0}, {"killed server", "exit 143", 0}, {"reader gone", "exit 141", 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, "(while kill -0 $$; do sleep 0.02; done; read x <fifo; sleep 0.2; "+c.ends+") & exit 0")
 			s.launch.Leftovers = engine.LeftoversAuto

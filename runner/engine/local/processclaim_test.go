@@ -17,7 +17,8 @@ import (
 )
 
 // standChild claims GPU-0 below args[0] for a command that it runs itself, waits for the command,
-// and withdraws the claim. With a second argument, it never reports the command to the keeper.
+// and withdraws the claim. With a second argument, it never reports the command to the keeper, or
+// ends before it, as if the command had left that process.
 func standChild(args []string) error {
 	l, err := openLocal(engine.Config{Claims: args[:1]})
 	if err != nil {
@@ -33,8 +34,12 @@ func standChild(args []string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	if len(args) == 1 {
+	leaves := len(args) > 1 && args[1] == "leaves"
+	if len(args) == 1 || leaves {
 		l.Stand("stand", "exec sleep", g, cmd.Process.Pid)
+	}
+	if leaves {
+		l.Outlast("stand")
 	}
 	l.Withdraw("nobody") // after the answer, the keeper knows the command
 	for left := 1; left > 0; {
@@ -44,6 +49,9 @@ func standChild(args []string) error {
 		l.mu.Unlock()
 	}
 	fmt.Println(cmd.Process.Pid)
+	if leaves {
+		return nil
+	}
 	_ = cmd.Wait()
 	l.Withdraw("stand")
 	return nil
@@ -97,6 +105,33 @@ func TestProcessClaimLastsAsLongAsItsCommand(t *testing.T) {
 				if time.Now().After(deadline) {
 					t.Fatal("the keeper is still running")
 				}
+			}
+		})
+	}
+}
+
+// Processes that a command has left hold its claim while they live, unless none of them uses a GPU.
+func TestClaimOutlastsItsCommand(t *testing.T) {
+	for _, idle := range []bool{false, true} {
+		t.Run(fmt.Sprintf("idle %v", idle), func(t *testing.T) {
+			if idle {
+				t.Setenv(onGPUWithinEnv, "1ms")
+			}
+			root := t.TempDir()
+			cmd, _, said := child(t, "stand child", root, "leaves")
+			var pid int
+			if _, err := fmt.Fscanln(said, &pid); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGKILL) })
+			_ = cmd.Wait()
+			if !idle {
+				await(t, root, 1)
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+			await(t, root, 0)
+			if idle && unix.Kill(pid, 0) != nil {
+				t.Error("the process has been ended")
 			}
 		})
 	}

@@ -29,6 +29,7 @@ type claimState struct {
 	made, dropped bool
 	run           *wire.Link  // run that asked for it or adopted its attempt; nil once that run is gone
 	loose         bool        // the claim ends when its run is gone
+	left          bool        // its command has ended, but left processes
 	trees         []procs.ID  // its processes, if this keeper is not their parent
 	bound         *time.Timer // ends a hand-over that takes too long
 }
@@ -114,10 +115,10 @@ func (c *claims) followed(uniID string, l *wire.Link) {
 	c.change(uniID, func(s *claimState) { s.run = l })
 }
 
-// setProcesses records the processes that the claim's runner runs itself. If they outlive the
-// runner, they keep the claim.
-func (c *claims) setProcesses(uniID string, trees []procs.ID) {
-	c.change(uniID, func(s *claimState) { s.trees = trees })
+// setProcesses records the processes that the claim's runner runs itself, or that their command has
+// left. If they outlive the runner, they keep the claim.
+func (c *claims) setProcesses(uniID string, trees []procs.ID, left bool) {
+	c.change(uniID, func(s *claimState) { s.trees, s.left = trees, left })
 }
 
 // handOver keeps an ended attempt's claim, so that the attempt's run can hand the GPUs over. It
@@ -238,6 +239,10 @@ func (k *keeper) withdraw(l *wire.Link, m *wire.Message) {
 // the link open until it executes its program.
 func (k *keeper) endClaimsOf(l *wire.Link) {
 	for uniID, s := range k.claims.dropRun(l) {
+		if s.left {
+			k.holdForLeft(uniID)
+			continue
+		}
 		if len(s.trees) == 0 && s.bound == nil { // the run never named its processes
 			s.trees = procs.Named(uniID)
 		}
@@ -255,6 +260,32 @@ func (k *keeper) holdWhileAlive(uniID string, ids []procs.ID) {
 	k.outlast("holding a claim", func() {
 		for slices.ContainsFunc(ids, procs.Alive) && k.claims.has(uniID) {
 			time.Sleep(procs.TreeLook)
+		}
+		k.claims.drop(uniID)
+	})
+}
+
+// leftLook is how often the processes that a command has left are looked up.
+const leftLook = 5 * time.Second
+
+// holdForLeft holds a claim for the processes that a command has left, as long as they use a GPU: an
+// ssh-agent must not keep it. The keeper stays until then.
+func (k *keeper) holdForLeft(uniID string) {
+	k.claims.launched(uniID)
+	k.outlast("holding a claim", func() {
+		for idle := time.Duration(0); idle < k.limits.OnGPUWithin && k.claims.has(uniID); idle += leftLook {
+			ids := procs.Named(uniID)
+			if len(ids) == 0 {
+				break
+			}
+			if usesCUDA(ids) {
+				idle = 0
+			}
+			for range leftLook / procs.TreeLook {
+				if slices.ContainsFunc(ids, procs.Alive) {
+					time.Sleep(procs.TreeLook)
+				}
+			}
 		}
 		k.claims.drop(uniID)
 	})

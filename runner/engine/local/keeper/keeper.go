@@ -240,7 +240,7 @@ func (k *keeper) handle(l *wire.Link, m *wire.Message) {
 		k.withdraw(l, m)
 	case wire.Stand:
 		if m.Claim != nil {
-			k.claims.setProcesses(m.UniID, m.Claim.Trees)
+			k.claims.setProcesses(m.UniID, m.Claim.Trees, m.Claim.Left)
 		}
 	case wire.Ack:
 		if a := k.find(m.UniID); a != nil {

@@ -142,7 +142,8 @@ func (a *attempt) clear() {
 		}
 		a.idle()
 	}
-	if launcher || a.Leftovers == engine.LeftoversWait {
+	onlyLaunches := len(a.Grant.UUIDs) > 0 || a.rec.Elapsed < a.k.limits.Served
+	if launcher && onlyLaunches || a.Leftovers == engine.LeftoversWait {
 		a.takeLeftoverStatus()
 	}
 }
@@ -252,7 +253,7 @@ func (a *attempt) dismissed(e end) bool {
 	}
 	if e.status.Signaled() {
 		switch e.status.Signal() {
-		case unix.SIGTERM, unix.SIGINT, unix.SIGHUP:
+		case unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGPIPE:
 			return true
 		case unix.SIGKILL:
 			return a.k.oom.now() == a.oomBase
@@ -260,7 +261,7 @@ func (a *attempt) dismissed(e end) bool {
 		return false
 	}
 	code := e.status.ExitStatus()
-	return code == 128+int(unix.SIGTERM) || code == 128+int(unix.SIGINT)
+	return code == 128+int(unix.SIGTERM) || code == 128+int(unix.SIGINT) || code == 128+int(unix.SIGPIPE)
 }
 
 // statusCounts reports whether the status of an orphan counts for an attempt that was never seen on

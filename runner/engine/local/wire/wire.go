@@ -48,6 +48,7 @@ type Claim struct {
 	Roots []string   `json:"roots"`           // where claims are made; see claim.Roots
 	Run   string     `json:"run,omitempty"`   // ID of the run
 	To    string     `json:"to,omitempty"`    // with Offer: the run that may have the grant's devices
+	Left  bool       `json:"left,omitempty"`  // with Stand: the command has ended, and left the processes that name the claim
 	Trees []procs.ID `json:"trees,omitempty"` // running processes that hold the claim and are not the keeper's children
 }
 

@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"regexp"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -76,8 +78,19 @@ func (a *app) colored() bool {
 
 // screen returns stdout as a screen, with or without colors.
 func (a *app) screen() terminal.Screen {
-	return terminal.Screen{Out: a.out, Live: a.OutTTY && os.Getenv("TERM") != "dumb", Color: a.OutTTY && a.colored()}
+	s := terminal.Screen{Out: a.out, Live: a.OutTTY && os.Getenv("TERM") != "dumb", Color: a.OutTTY && a.colored()}
+	if s.Live {
+		s.Continued = continued()
+	}
+	return s
 }
+
+// continued returns the channel of SIGCONT.
+var continued = sync.OnceValue(func() <-chan os.Signal {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGCONT)
+	return c
+})
 
 // print writes text to stdout, with colors if wanted.
 func (a *app) print(text string) error {

@@ -32,6 +32,9 @@ type Screen struct {
 	Out   io.Writer
 	Live  bool // Out is a terminal that supports redrawing; otherwise drawings are appended
 	Color bool
+	// Continued receives a value if this process was suspended, so that other programs may have
+	// written below the rows; or nil.
+	Continued <-chan os.Signal
 
 	widths []int // width of each row on the screen
 }
@@ -57,6 +60,11 @@ func (s *Screen) Draw(rows []string) error {
 // update writes permanent lines and draws rows below them.
 func (s *Screen) update(lines, rows []string, size Size) error {
 	var b strings.Builder
+	select {
+	case <-s.Continued:
+		s.widths = s.widths[:0]
+	default:
+	}
 	b.WriteString(s.erase(size))
 	for _, l := range lines {
 		b.WriteString(l)
@@ -91,5 +99,6 @@ func (s *Screen) erase(size Size) string {
 		up += 1 + max(w-1, 0)/max(size.Width, 1)
 	}
 	s.widths = s.widths[:0]
-	return fmt.Sprintf("\r\x1b[%dA\x1b[J", min(up, max(size.Height-1, 1)))
+	// Erasing the whole screen from its top would make tmux move it to its history.
+	return fmt.Sprintf("\r\x1b[%dA\x1b[K\n\x1b[J\x1b[A", min(up, max(size.Height-1, 1)))
 }

@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +26,8 @@ type emulator struct {
 	rows  []string
 	row   int
 	wrote int
+
+	begins bool // the cursor is at the beginning of the row
 }
 
 func (e *emulator) Write(p []byte) (int, error) {
@@ -38,10 +42,11 @@ func (e *emulator) Write(p []byte) (int, error) {
 			s = s[n:]
 		case s[0] == '\n':
 			e.row++
-			s = s[1:]
+			e.begins, s = true, s[1:]
 		case s[0] == '\r':
-			s = s[1:]
+			e.begins, s = true, s[1:]
 		default:
+			e.begins = false
 			i := strings.IndexAny(s, "\x1b\n\r")
 			if i < 0 {
 				i = len(s)
@@ -61,8 +66,11 @@ func (e *emulator) at(row int) {
 }
 
 func (e *emulator) csi(seq string) {
-	var n int
+	n := 1
 	switch {
+	case seq == "K" && e.begins:
+		e.at(e.row)
+		e.rows[e.row] = ""
 	case strings.HasSuffix(seq, "A"):
 		fmt.Sscanf(seq, "%dA", &n)
 		e.row = max(e.row-n, 0)
@@ -75,7 +83,11 @@ func (e *emulator) csi(seq string) {
 func (e *emulator) screen() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]string(nil), e.rows...)
+	rows := slices.Clone(e.rows)
+	for len(rows) > 0 && rows[len(rows)-1] == "" {
+		rows = rows[:len(rows)-1]
+	}
+	return rows
 }
 
 func plainly(f func()) { go f() }
@@ -291,8 +303,24 @@ func TestMinuteLineShowsNextRetry(t *testing.T) {
 func TestScreenErasesRowsWrappedByNarrowerTerminal(t *testing.T) {
 	s := Screen{Out: io.Discard, Live: true}
 	s.update(nil, []string{strings.Repeat("x", 79), "short"}, Size{80, 24})
-	if got, want := s.erase(Size{40, 24}), "\r\x1b[3A\x1b[J"; got != want {
+	if got, want := s.erase(Size{40, 24}), "\r\x1b[3A\x1b[K\n\x1b[J\x1b[A"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// After a suspension, other programs' lines may be below the rows.
+func TestScreenErasesNothingAfterSuspension(t *testing.T) {
+	continued := make(chan os.Signal, 1)
+	var out strings.Builder
+	s := Screen{Out: &out, Live: true, Continued: continued}
+	for i, erases := range []bool{false, true, false, true} {
+		if out.Reset(); i == 2 {
+			continued <- syscall.SIGCONT
+		}
+		s.update(nil, []string{"row"}, Size{80, 24})
+		if got := strings.Contains(out.String(), "\x1b[J"); got != erases {
+			t.Errorf("drawing %d erases: %v", i, got)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"gpurun/jobspec/configedit":         {"gpurun/jobspec/source"},
 	"gpurun/jobspec/expand":             {"gpurun/jobspec/source"},
 	"gpurun/jobspec/fold":               {"gpurun/jobspec/expand", "gpurun/jobspec/source"},
-	"gpurun/jobspec/lint":               {"gpurun/jobspec/expand", "gpurun/jobspec/fold", "gpurun/jobspec/source"},
+	"gpurun/jobspec/lint":               {"gpurun/jobspec/expand", "gpurun/jobspec/fold", "gpurun/jobspec/source", "gpurun/state/redact"},
 	"gpurun/jobspec/source":             {"gpurun/gpu", "gpurun/state/host"},
 	"gpurun/state":                      {"gpurun/gpu"},
 	"gpurun/state/schema":               {"gpurun/gpu", "gpurun/state"},

@@ -75,7 +75,7 @@ func (j *jobChecker) unusedParam(name string, same []string, named bool) {
 		text = fmt.Sprintf("parameter %q is used only in names and paths and never passed to the command", name)
 	}
 	if same != nil {
-		text += fmt.Sprintf(": values %s and %s make identical jobs", source.Clip(same[0]), source.Clip(same[1]))
+		text += fmt.Sprintf(": values %s and %s make identical jobs", shown(name, same[0]), shown(name, same[1]))
 	}
 	j.find(source.Problem{Lint: Unused, Line: line, Col: col, Text: text,
 		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, expand.ParamEnv(name))}, same == nil)

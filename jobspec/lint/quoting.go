@@ -11,6 +11,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"gpurun/jobspec/source"
+	"gpurun/state/redact"
 )
 
 // unsafe matches what the shell would split or interpret in a value. Its keys are the quote
@@ -74,12 +75,15 @@ func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 				if quote != 0 {
 					fix = ", without quotes around it"
 				}
-				l.unquoted(at, h, fix, "the shell splits or expands a value of %s: %q", h.Spelt, source.Clip(v))
+				l.unquoted(at, h, fix, "the shell splits or expands a value of %s: %q", h.Spelt, shown(strings.Trim(h.Spelt, "{}"), v))
 				break
 			}
 		}
 	}
 }
+
+// shown returns a parameter's value for a message, which other users may see.
+func shown(name, value string) string { return source.Clip(redact.Value(name, value)) }
 
 // lostValue warns about an option whose value is empty, so that the shell does not pass it. If
 // another value of the parameter is itself an option, the empty value is intended.
@@ -102,5 +106,5 @@ func (l *linter) unquoted(at syntax.Node, h *placeholder, fix, format string, ar
 
 // quotedTwice returns the message that the program gets the quotes of {x:q}.
 func quotedTwice(h *placeholder) string {
-	return fmt.Sprintf("%s is quoted twice, so the program gets the quotes, too: %s", h.Spelt, source.Clip(shellescape.Quote(h.Twice)))
+	return fmt.Sprintf("%s is quoted twice, so the program gets the quotes, too: %s", h.Spelt, shown(strings.Trim(h.Spelt, "{}"), shellescape.Quote(h.Twice)))
 }

@@ -134,12 +134,10 @@ func (s *server) failed(a answer) error {
 		}
 		return &problems{string(b)}
 	}
-	text, hint := s.text(a.err), ""
-	if text == "" {
-		text = s.text(a.out)
+	said := s.text(a.err)
+	if said == "" {
+		said = s.text(a.out)
 	}
-	if before, after, found := strings.Cut(text, "gpurun: hint: "); found {
-		text, hint = strings.TrimSpace(before), strings.TrimSpace(after)
-	}
-	return problem(schema.FailureCode(a.code), strings.TrimPrefix(text, "gpurun: error: "), hint)
+	text, hint := schema.SplitFailure(said)
+	return problem(schema.FailureCode(a.code), text, hint)
 }

@@ -199,6 +199,9 @@ func (m *webBatch) Do(file string, request any) ([]string, error) {
 	case web.Done:
 		run, named = (&doneCmd{batchFlag: b, Jobs: r.Jobs, WithoutOutputs: r.WithoutOutputs}).Run, len(r.Jobs) > 0
 	case web.Set:
+		if len(r.Set) == 0 {
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "set: name at least one setting"}
+		}
 		run = func(a *app) error {
 			return a.steer(&b, control.Request{Op: control.OpSet, Jobs: r.Jobs, Set: r.Set}, "changed", "changed")
 		}
@@ -332,7 +335,8 @@ func (s *webSource) runs(free bool, args []string) (string, error) {
 	if json.Unmarshal(out.Bytes(), &doc) == nil && len(doc.Problems) > 0 {
 		return "", &web.Failure{Status: statusCodes[exit.ExitCode()], Text: doc.Problems[0].Text, More: doc.Problems}
 	}
-	return "", &batches.Failure{Code: exit.ExitCode(), Text: strings.TrimPrefix(strings.TrimSpace(said.String()), "gpurun: error: ")}
+	text, hint := schema.SplitFailure(said.String())
+	return "", &web.Failure{Status: startCodes[exit.ExitCode()], Code: schema.FailureCode(exit.ExitCode()), Text: text, Hint: hint}
 }
 
 // startLimit is how long a client waits for a run to start.

@@ -163,11 +163,16 @@ func clean(s string) string {
 // item is sent only for the latter. The first failure counts as a failure, too.
 func wanted(items []item, by *jobspec.Notify) (list []item) {
 	for _, it := range items {
+		first := false // whether the target distinguishes the first failure
 		in := func(on []string) bool {
+			first = slices.Contains(on, "first_failure")
 			return slices.Contains(on, it.on) || it.on == "first_failure" && slices.Contains(on, "failure")
 		}
 		own := slices.ContainsFunc(it.own, func(n jobspec.Notify) bool { return n.Same(*by) && in(n.On) && it.took >= n.MinDuration.Seconds() })
 		if own && by.MinDuration == 0 || !own && in(by.On) {
+			if it.on == "first_failure" && !first {
+				it.on = "failure"
+			}
 			list = append(list, it)
 		}
 	}

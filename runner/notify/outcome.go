@@ -31,6 +31,7 @@ const (
 	tooMany      class = "too_many"
 	troubled     class = "troubled"
 	failed       class = "failed"
+	slow         class = "slow"
 )
 
 // classes maps each class to the problem, a fix, and whether a retry may succeed.
@@ -53,6 +54,7 @@ var classes = map[class]struct {
 	refused:      {"it rejected the message", "check that the URL belongs to this service, or choose another with SERVICE+https://", false},
 	tooMany:      {"too many messages", "send fewer, e.g. with on: [done]", true},
 	troubled:     {"it reported an internal error", "try again later", true},
+	slow:         {"the command did not end within 10 s", "let it start slow work in the background", false},
 	failed:       {"the command failed", "run it by hand, and send it a line of JSON and then text on standard input", false},
 }
 

@@ -71,7 +71,7 @@ func execute(ctx context.Context, o *order) outcome {
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return outcome{Class: silent}
+		return outcome{Class: slow}
 	case errors.As(err, &exit):
 		return outcome{Class: failed, Code: exit.ExitCode()}
 	}
@@ -95,6 +95,8 @@ func send(ctx context.Context, o *order) outcome {
 	err = c.Run()
 	var how outcome
 	switch {
+	case ctx.Err() != nil && o.Command != "":
+		return outcome{Class: slow}
 	case ctx.Err() != nil:
 		return outcome{Class: silent}
 	case err != nil || json.Unmarshal(said.Bytes(), &how) != nil:

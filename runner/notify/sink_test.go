@@ -119,6 +119,22 @@ func TestTargetsGetTheirEvents(t *testing.T) {
 	})
 }
 
+// A message names only events that its target has asked for.
+func TestFirstFailureIsAFailure(t *testing.T) {
+	items := []item{{on: "first_failure"}}
+	for _, on := range []string{"first_failure", "failure"} {
+		by := to("x", on)
+		if got := wanted(items, &by); len(got) != 1 || got[0].on != on {
+			t.Errorf("%s: got %+v", on, got)
+		}
+		items[0].own = []jobspec.Notify{by}
+		if got := wanted(items, &by); len(got) != 1 || got[0].on != on {
+			t.Errorf("%s of a job: got %+v", on, got)
+		}
+		items[0].own = nil
+	}
+}
+
 // While no job waits, a GPU is reported as free once after each use, by any user.
 func TestFreeGPUIsReportedOncePerUse(t *testing.T) {
 	var d collector

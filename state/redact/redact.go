@@ -206,6 +206,8 @@ func valueAfter(s string, begin, end int) (from, to int) {
 	}
 	rest := strings.TrimLeft(s[from:], " \t")
 	switch {
+	case strings.HasPrefix(s[from:], ":q}") && begin > 0 && s[begin-1] == '{': // a variable of a job file
+		return 0, 0
 	case strings.HasPrefix(s[from:], "="):
 		from++
 	case strings.HasPrefix(rest, ":") && (quoted || len(wordsOf(s[begin:end])) > 1 || !isWeak(strings.ToLower(s[begin:end]))):

@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"gpurun/gpu"
@@ -29,6 +30,16 @@ var failureCodes = map[int]string{
 
 // FailureCode returns the code of the problem with which a command failed, given its exit status.
 func FailureCode(exit int) string { return cmp.Or(failureCodes[exit], fmt.Sprint("exit_", exit)) }
+
+// SplitFailure returns the message and the hint, if any, in what a failing command printed.
+func SplitFailure(said string) (text, hint string) {
+	const failed = "gpurun: error: "
+	if i := strings.LastIndex(said, failed); i >= 0 { // it may have printed other lines before
+		said = said[i+len(failed):]
+	}
+	text, hint, _ = strings.Cut(said, "gpurun: hint: ")
+	return strings.TrimSpace(text), strings.TrimSpace(hint)
+}
 
 // Problems is what `gpurun check --json` prints, and what any failing command with --json prints.
 type Problems struct {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -141,9 +142,24 @@ func exitedZero(e state.End) bool {
 	return e.ExitCode == 0 && e.Signal == "" && e.Err == "" && e.Why == "" && !e.Lost
 }
 
+// lastSign returns when an attempt of an earlier run last showed that it was alive: at its start, or
+// when it last wrote to its log. The time since then is not its own, for example after a reboot.
+func (at *attempt) lastSign() time.Time {
+	last := at.launch.Grant.Since
+	for _, o := range at.out {
+		if fi, err := os.Stat(o.Path); err == nil && fi.ModTime().After(last) && fi.ModTime().Before(time.Now()) {
+			last = fi.ModTime()
+		}
+	}
+	return last
+}
+
 // judge adds evidence to an end: from the log, the result file, the outputs, and the error type
 // that the script reported. The core decides what the evidence means.
 func judge(at *attempt, e state.End, reported string) sched.Ended {
+	if e.Lost && e.At.IsZero() {
+		e.At = at.lastSign()
+	}
 	ev := sched.Ended{UniID: at.launch.UniID, End: e, Good: e.Report == "normal_exit"}
 	left, err := files.Result(ResultPath(at.launch.Dir), at.out[0].Path+".result.json", at.curve)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner/files"
 	"gpurun/state"
+	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
@@ -14,6 +15,14 @@ const maxFailures = 50
 type Last struct {
 	*state.Record
 	out logParts
+}
+
+// shownLog returns the path of the log, or "" if a cluster ended the attempt before it could make one.
+func (l Last) shownLog() string {
+	if l.Engine != "" && !host.Exists(l.Log) {
+		return ""
+	}
+	return l.Log
 }
 
 // Recorded returns the last attempt of a job with this record, which may be nil.
@@ -66,7 +75,7 @@ func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int
 			last := lasts[i]
 			*f = schema.FailedJob{
 				Job: jobs[i].Name, Start: state.Fact{Time: last.Start, Engine: last.Engine, GPUs: last.GPUs}, End: last.Fact,
-				Log: last.Log, Tail: files.LastLines(last.out.tail(logTail), 5), Alike: groups[g],
+				Log: last.shownLog(), Tail: files.LastLines(last.out.tail(logTail), 5), Alike: groups[g],
 			}
 		}
 		list[g].Blocked += blocked[ids[i]]

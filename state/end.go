@@ -14,7 +14,7 @@ type End struct {
 	Signal      string        `json:"signal,omitempty"` // "SIGKILL"
 	Why         string        `json:"why,omitempty"`    // why it was stopped (Why…), recorded before the first signal
 	Started     time.Time     `json:"started"`
-	At          time.Time     `json:"ended,omitzero"`         // when the last command ended
+	At          time.Time     `json:"ended,omitzero"`         // when the last command ended; zero if unknown
 	Elapsed     time.Duration `json:"elapsed_ns,omitempty"`   // in CLOCK_BOOTTIME
 	Aside       bool          `json:"aside,omitempty"`        // processes other than that of its command were asked to save its work
 	OOMKilled   bool          `json:"oom_killed,omitempty"`   // a SIGKILL that gpurun did not send ended it, and the kernel's OOM kill count rose

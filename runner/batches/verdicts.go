@@ -45,7 +45,11 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 	for _, at := range attempts {
 		id, words := job(at), after.words(at)
 		if j.Ref.Alive {
-			words = "running since " + at.Start.Time.Local().Format("15:04:05")
+			words = "running since "
+			if at.Start.Engine != "" && at.Running == nil {
+				words = "queued since "
+			}
+			words += at.Start.Time.Local().Format("15:04:05")
 		}
 		switch {
 		case id < 0:

@@ -89,7 +89,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if dialect.Traits(s.Cluster).Deaf {
 		deaf = []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
 	}
-	return session.Foreground(a.Process, cmd, stop, func(int) { a.Go(submitted) }, deaf...)
+	return session.Foreground(a.Process, cmd, stop, func(int) { a.Go(submitted) }, true, deaf...)
 }
 
 // unmapped refuses flags that the cluster has no counterpart for.

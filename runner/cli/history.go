@@ -206,5 +206,9 @@ func attemptCells(r *schema.AttemptRow, ending string) []string {
 	if r.Cause != nil {
 		cause = terminal.CleanText(r.Cause.Words()) + ending
 	}
-	return []string{terminal.CleanText(r.Job), fmt.Sprint(r.N), r.State.String(), started, ended, took, strings.TrimPrefix(gpu.List(r.Indices()), "GPU "), cause}
+	gpus := strings.TrimPrefix(gpu.List(r.Indices()), "GPU ")
+	if r.State == state.Queued {
+		gpus = "" // the cluster has not chosen them yet
+	}
+	return []string{terminal.CleanText(r.Job), fmt.Sprint(r.N), r.State.String(), started, ended, took, gpus, cause}
 }

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"al.essio.dev/pkg/shellescape"
 
 	"gpurun/runner"
 	"gpurun/runner/batches"
@@ -234,6 +237,9 @@ func (l jobLog) file() (*os.File, error) {
 		return nil, l.lost
 	}
 	f, err := host.OpenReachable(l.path)
+	if errors.Is(err, fs.ErrNotExist) && l.open {
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: quoted(l.job) + " has no log yet, because it has not begun", Hint: "gpurun why " + shellescape.Quote(l.job) + " says what it waits for", Err: err}
+	}
 	if err != nil {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "cannot open the log: " + err.Error(), Err: err}
 	}

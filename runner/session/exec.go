@@ -70,7 +70,7 @@ func (e *Exec) Run(path string, argv []string) error {
 	env := append(os.Environ(), "GPURUN_UNI_ID="+e.uniID)
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: append(env, e.grant.Environ(indexed)...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	defer e.offerGPUs()
-	return e.ended(Foreground(e.Process, cmd, stop, e.bindClaim))
+	return e.ended(Foreground(e.Process, cmd, stop, e.bindClaim, false))
 }
 
 // wait lets the core find and claim GPUs. indices reports whether GPU indices are reliable. wait

@@ -139,9 +139,10 @@ func (e *Exec) outlived() bool {
 // Foreground runs a command in the foreground and passes its PID to started. Signals from the
 // keyboard reach the command directly, and Foreground forwards the others. If gpurun was started
 // with a signal ignored, as by nohup, the command ignores it, too. The command would ignore the
-// signals in deaf, so Foreground sends it SIGINT instead. Foreground calls interrupted once it
-// catches signals, and does not start the command if interrupted returns an error.
-func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started func(pid int), deaf ...os.Signal) error {
+// signals in deaf, so Foreground sends it SIGINT instead. After a signal, the exit status of a client
+// of a cluster is meaningless. Foreground calls interrupted once it catches signals, and does not
+// start the command if interrupted returns an error.
+func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started func(pid int), client bool, deaf ...os.Signal) error {
 	in := make(chan os.Signal, 16)
 	caught := []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 	signal.Notify(in, slices.DeleteFunc(caught, signal.Ignored)...) // the command inherits ignored signals, but not caught ones
@@ -157,12 +158,14 @@ func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started fun
 		return &batches.Failure{Code: batches.ExitCannotExecute, Text: "cannot execute " + cmd.Path + ": " + why, Err: err}
 	}
 	started(cmd.Process.Pid)
-	var ended atomic.Int32 // signal in deaf that ended the command, whose own exit status is then meaningless
+	var ended atomic.Int32 // signal that ended a command whose own exit status is then meaningless
 	p.Go(func() {
 		for sig := range in {
+			if client && (sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP) {
+				ended.Store(int32(sig.(syscall.Signal)))
+			}
 			switch {
 			case slices.Contains(deaf, sig):
-				ended.Store(int32(sig.(syscall.Signal)))
 				cmd.Process.Signal(syscall.SIGINT)
 			case sig != syscall.SIGINT && sig != syscall.SIGQUIT || !p.onTerminal():
 				cmd.Process.Signal(sig)
@@ -173,7 +176,7 @@ func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started fun
 	if cmd.ProcessState == nil {
 		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 	}
-	if sig := ended.Load(); sig != 0 {
+	if sig := ended.Load(); sig != 0 && !cmd.ProcessState.Success() {
 		return batches.Exit(128 + int(sig))
 	}
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {

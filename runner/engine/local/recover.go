@@ -354,10 +354,11 @@ func (w *watch) ended() *state.End {
 	if rec, err := w.e.find(); err == nil && rec.State == wire.StateOver {
 		return &rec.End
 	}
-	e := &state.End{
-		ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, At: time.Now(), Lost: true, Void: w.never, Stuck: w.stuck, LeftOver: w.left,
+	e := &state.End{ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, Lost: true, Void: w.never, Stuck: w.stuck, LeftOver: w.left}
+	if !w.e.reported {
+		return e // it ended before this process looked, perhaps long ago
 	}
-	if w.rec.Boot > 0 && w.rec.BootID == host.BootID() {
+	if e.At = time.Now(); w.rec.Boot > 0 && w.rec.BootID == host.BootID() {
 		e.Elapsed = max(host.Boottime()-w.rec.Boot, 0)
 	}
 	return e

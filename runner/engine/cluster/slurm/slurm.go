@@ -330,6 +330,8 @@ func (Dialect) Exec(name string, args, argv []string, terminal bool) cluster.Com
 	all := []string{"srun", "-J", name}
 	if terminal {
 		all = append(all, "--pty")
+	} else {
+		all = append(all, "--quit-on-interrupt") // otherwise, the first SIGINT only makes srun print a status
 	}
 	return command(slices.Concat(all, args, []string{"--"}, argv)...)
 }

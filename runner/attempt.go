@@ -60,6 +60,7 @@ func (l *loop) forget(at *attempt) {
 func (l *loop) adopt(job int, a state.Attempt) {
 	at := adopted(l.Batch, job, &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
 	at.curve = l.Ledger.CurvePath(a.Ledger, a.Start.UniID)
+	at.watched = l.Ledger.Watched
 	at.code = l.copyAt(a.Start.Snapshot)
 	l.use(at.code, 1)
 	l.attempts.live[at.launch.UniID] = at
@@ -124,9 +125,10 @@ func JobFinder(b *jobspec.Batch) func(*state.Attempt) int {
 
 // Meanwhile returns the end that the next run would record for an attempt without a runner. id is
 // the attempt's job in the batch, or -1; dir is the attempt's folder; e is the end that the engine
-// found.
-func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e state.End, now sched.Now) state.Fact {
+// found, and watched is as in Ledger.
+func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e state.End, watched func(time.Time) time.Time, now sched.Now) state.Fact {
 	at := adopted(b, id, a, dir)
+	at.watched = watched
 	at.reports = nil // reading its points is left to the next run
 	return sched.EndFact(a, judge(at, e, ""), now)
 }

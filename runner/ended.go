@@ -142,14 +142,20 @@ func exitedZero(e state.End) bool {
 	return e.ExitCode == 0 && e.Signal == "" && e.Err == "" && e.Why == "" && !e.Lost
 }
 
-// lastSign returns when an attempt of an earlier run last showed that it was alive: at its start, or
-// when it last wrote to its log. The time since then is not its own, for example after a reboot.
+// lastSign returns when an attempt of an earlier run last showed that it was alive: when a run watched
+// it, or when it wrote to its log. The time since then is not its own, for example after a reboot.
 func (at *attempt) lastSign() time.Time {
 	last := at.launch.Grant.Since
+	if at.watched != nil {
+		last = at.watched(last)
+	}
 	for _, o := range at.out {
-		if fi, err := os.Stat(o.Path); err == nil && fi.ModTime().After(last) && fi.ModTime().Before(time.Now()) {
+		if fi, err := os.Stat(o.Path); err == nil && fi.Mode().IsRegular() && fi.ModTime().After(last) {
 			last = fi.ModTime()
 		}
+	}
+	if now := time.Now(); last.After(now) { // by the clock of a file server
+		return now
 	}
 	return last
 }

@@ -130,7 +130,8 @@ type attempt struct {
 	onGPU    map[int]bool // processes seen on its GPUs
 	behind   bool         // its commands have ended and their background processes continue
 
-	evidence func() sched.Evidence // for an attempt of an earlier run: current state of its files
+	watched  func(time.Time) time.Time // for an attempt of an earlier run: see Ledger.Watched
+	evidence func() sched.Evidence     // for an attempt of an earlier run: current state of its files
 }
 
 // shown tracks which snapshots the sinks have received.

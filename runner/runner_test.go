@@ -55,6 +55,8 @@ func (m *memory) NewAttempt(int, bool) (string, state.Slot, error) {
 	return id, state.Slot{}, os.MkdirAll(m.AttemptDir(0, id), 0o755)
 }
 
+func (m *memory) Watched(since time.Time) time.Time { return since }
+
 func (m *memory) CurvePath(_ int, id string) string {
 	return filepath.Join(m.dir, "metrics", id+".jsonl")
 }

@@ -39,6 +39,8 @@ type Ledger interface {
 	// Began returns when the first run of a job file began.
 	Began(file int) time.Time
 	CurvePath(file int, uniID string) string
+	// Watched returns until when runs read the GPUs from a time on without a gap, or that time.
+	Watched(since time.Time) time.Time
 	// ConfigCopy returns the lock file for a config file that jobs of a job file use, and the most
 	// permissive mode that the config file may have.
 	ConfigCopy(file int, path string) (lock string, mode fs.FileMode)

@@ -97,6 +97,22 @@ func (g *GPUReadings) Add(at time.Time, levels []Pressure) (done *GPUReadingRow,
 	return done, anew
 }
 
+// Until returns until when there are readings from a time on without a gap, or that time.
+func (g *GPUReadings) Until(since time.Time) time.Time {
+	const pause = time.Minute // of a busy run
+	end := since
+	for _, r := range g.Rows {
+		at := time.Unix(r.Unix, 0)
+		if at.After(end.Add(g.Step + pause)) {
+			break
+		}
+		if to := at.Add(g.Step); to.After(end) {
+			end = to
+		}
+	}
+	return end
+}
+
 // slot returns the start of the step that contains a time.
 func (g *GPUReadings) slot(unix int64) int64 {
 	step := int64(g.Step / time.Second)

@@ -111,3 +111,17 @@ func FuzzParseGPUReadings(f *testing.F) {
 		}
 	})
 }
+
+// A run that watched a job has readings without a gap until it was killed. Those of the next run
+// come after the outage.
+func TestReadingsEndWithTheirRun(t *testing.T) {
+	g := GPUReadings{Step: 5 * time.Second}
+	for _, at := range []int64{95, 100, 105, 110, 150, 155, 1000, 1005} {
+		g.Rows = append(g.Rows, GPUReadingRow{Unix: at})
+	}
+	for since, want := range map[int64]int64{97: 160, 100: 160, 158: 160, 500: 500, 1003: 1010} {
+		if got := g.Until(time.Unix(since, 0)); got.Unix() != want {
+			t.Errorf("from %d: got %d, want %d", since, got.Unix(), want)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package batches
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"gpurun/jobspec"
 	"gpurun/runner"
@@ -46,6 +48,8 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 	m := openAttempts{found: map[string]engine.Found{}, ended: map[string]ending{}, Away: map[string]string{}}
 	look := Looker()
 	job := runner.JobFinder(b)
+	readings := sync.OnceValue(func() *state.GPUReadings { return disk.GPUReadings(dir(0)) })
+	watched := func(since time.Time) time.Time { return readings().Until(since) }
 	for _, at := range h.Attempts() {
 		uni := at.Start.UniID
 		if run := h.LastRun(at.Ledger); at.Start.Engine == "" && !disk.OnThisHost(run) {
@@ -61,7 +65,7 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 		case f.Ended == nil:
 			f.Ended = &state.End{ExitCode: -1, Lost: true, Void: !f.Began}
 		}
-		end := runner.Meanwhile(b, job(at), at, folder, *f.Ended, runner.Now())
+		end := runner.Meanwhile(b, job(at), at, folder, *f.Ended, watched, runner.Now())
 		m.ended[uni] = ending{at.Ledger, end}
 		h.Apply(at.Ledger, end)
 	}

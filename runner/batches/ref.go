@@ -301,23 +301,23 @@ func (ref *Ref) Read() error {
 }
 
 // join adds the files that the last run also had, if the jobs of this file need theirs.
-func (ref *Ref) join() error {
+func (ref *Ref) join() {
 	if len(ref.More) > 0 || len(ref.run.Files) == 0 {
-		return nil
+		return
 	}
 	paths := []string{ref.Real}
 	for _, rel := range ref.run.Files {
 		paths = append(paths, filepath.Join(filepath.Dir(ref.Real), rel))
 	}
-	_, alone := ref.Reload(ref.run.Params, ref.Real)
-	if _, err := ref.Reload(ref.run.Params, paths...); alone == nil || err != nil {
-		return nil
+	if _, err := ref.Reload(ref.run.Params, ref.Real); err == nil {
+		return
 	}
-	history, _, err := ref.ReadHistory(paths)
-	if err == nil {
+	if _, err := ref.Reload(ref.run.Params, paths...); err != nil {
+		return
+	}
+	if history, _, err := ref.ReadHistory(paths); err == nil {
 		ref.More, ref.History = paths[1:], history
 	}
-	return err
 }
 
 // recall loads the ledgers and selects the run that is shown: the last one, or the one that --run
@@ -328,8 +328,8 @@ func (ref *Ref) recall() (err error) {
 		return err
 	}
 	ref.after, ref.run, ref.over = nil, ref.History.LastRun(0), ref.History.LastOver(0)
-	if err := ref.join(); err != nil || ref.Which == "" {
-		return err
+	if ref.join(); ref.Which == "" {
+		return nil
 	}
 	all := new(readLog).read(ref, openAttempts{})
 	n, err := strconv.Atoi(ref.Which)

@@ -55,6 +55,7 @@ type jobLog struct {
 	ledger  int  // index of the batch's file
 	lost    error
 	record  *state.Record
+	queued  bool // on a cluster
 }
 
 // Run prints the logs of the selected jobs, or of all failed jobs in each live batch.
@@ -144,7 +145,7 @@ func newestLogs(ref *batches.Ref, first bool) []jobLog {
 	var logs []jobLog
 	present := ref.Present()
 	add := func(r *state.Record, open bool) {
-		logs = append(logs, jobLog{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), open, r.Ledger, nil, r})
+		logs = append(logs, jobLog{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), open, r.Ledger, nil, r, false})
 	}
 	marked, paths, shared := map[string]bool{}, map[string]int{}, false
 	for r := range ref.History.Records() {
@@ -155,6 +156,7 @@ func newestLogs(ref *batches.Ref, first bool) []jobLog {
 	}
 	for id, at := range ref.History.Open {
 		add(state.NewRecord(at.Ledger, 0, state.Fact{UniID: id}, at), true)
+		logs[len(logs)-1].queued = at.Start.Engine != "" && at.Running == nil
 	}
 	for _, l := range logs {
 		paths[l.path]++
@@ -237,7 +239,7 @@ func (l jobLog) file() (*os.File, error) {
 		return nil, l.lost
 	}
 	f, err := host.OpenReachable(l.path)
-	if errors.Is(err, fs.ErrNotExist) && l.open {
+	if errors.Is(err, fs.ErrNotExist) && l.queued {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: quoted(l.job) + " has no log yet, because it has not begun", Hint: "gpurun why " + shellescape.Quote(l.job) + " says what it waits for", Err: err}
 	}
 	if err != nil {

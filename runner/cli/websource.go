@@ -333,10 +333,10 @@ func (s *webSource) runs(free bool, args []string) (string, error) {
 	}
 	var doc schema.Problems
 	if json.Unmarshal(out.Bytes(), &doc) == nil && len(doc.Problems) > 0 {
-		return "", &web.Failure{Status: statusCodes[exit.ExitCode()], Text: doc.Problems[0].Text, More: doc.Problems}
+		return "", &web.Failure{Status: cmp.Or(startCodes[exit.ExitCode()], http.StatusInternalServerError), Text: doc.Problems[0].Text, More: doc.Problems}
 	}
 	text, hint := schema.SplitFailure(said.String())
-	return "", &web.Failure{Status: startCodes[exit.ExitCode()], Code: schema.FailureCode(exit.ExitCode()), Text: text, Hint: hint}
+	return "", &web.Failure{Status: cmp.Or(startCodes[exit.ExitCode()], http.StatusInternalServerError), Code: schema.FailureCode(exit.ExitCode()), Text: text, Hint: hint}
 }
 
 // startLimit is how long a client waits for a run to start.

@@ -127,8 +127,10 @@ func (e *Exec) outlived() bool {
 	what := "the command has ended, but left " + procs.Describe(left, slices.MinFunc(left, procs.ID.Compare)) + " running"
 	if limit := e.pool.Host().TimeLimit(); limit != "" {
 		e.Warn(what + ": stopping it, because of the time limit for commands: " + limit)
+		e.engine.Claims.Outlast(e.uniID) // if it survives
 		endCommand(e.uniID, left...)
-		return false
+		e.keeps = len(new(procs.Census).Tree(e.uniID, left, time.Now())) > 0
+		return e.keeps
 	}
 	e.engine.Claims.Outlast(e.uniID)
 	e.keeps = true
@@ -176,7 +178,7 @@ func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started fun
 	if cmd.ProcessState == nil {
 		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 	}
-	if sig := ended.Load(); sig != 0 && !cmd.ProcessState.Success() {
+	if sig := ended.Load(); sig != 0 && (len(deaf) > 0 || !cmd.ProcessState.Success()) { // qrsh ends with 0 after SIGINT
 		return batches.Exit(128 + int(sig))
 	}
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
 	"gpurun/state"
 	"gpurun/state/host"
@@ -19,6 +20,9 @@ const maxReadingFile = 8 << 20
 func (s *State) GPUReadings() GPUReadingFile {
 	return GPUReadingFile{filepath.Join(s.files[0].dir, readingsName)}
 }
+
+// Watched returns until when runs read the GPUs from a time on without a gap, or that time.
+func (s *State) Watched(since time.Time) time.Time { return s.GPUReadings().Load().Until(since) }
 
 // GPUReadings returns the readings stored in a batch's folder.
 func GPUReadings(dir string) *state.GPUReadings {

@@ -273,9 +273,9 @@ const leftLook = 5 * time.Second
 func (k *keeper) holdForLeft(uniID string) {
 	k.claims.launched(uniID)
 	k.outlast("holding a claim", func() {
+		var ids []procs.ID // also of descendants that no longer have the uni_id
 		for idle := time.Duration(0); idle < k.limits.OnGPUWithin && k.claims.has(uniID); idle += leftLook {
-			ids := procs.Named(uniID)
-			if len(ids) == 0 {
+			if ids = new(procs.Census).Tree(uniID, ids, time.Now()); len(ids) == 0 {
 				break
 			}
 			if usesCUDA(ids) {

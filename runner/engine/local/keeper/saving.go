@@ -71,8 +71,9 @@ func justForked(id procs.ID, of []procs.ID) bool {
 	return own == parents
 }
 
-// forkedFor is how long a child may take to execute its program, on a busy machine.
-const forkedFor = 200 * time.Millisecond
+// forkedFor is how long a child may take to execute its program, on a busy machine. A child that does
+// not execute one has hardly any work to save by then.
+const forkedFor = 2 * time.Second
 
 // stopAfterSave stops an attempt whose time to save its work is over, or whose command has already
 // ended. After a timeout, the time to save its work was its whole grace period.

@@ -75,7 +75,7 @@ func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 				if quote != 0 {
 					fix = ", without quotes around it"
 				}
-				l.unquoted(at, h, fix, "the shell splits or expands a value of %s: %q", h.Spelt, shown(strings.Trim(h.Spelt, "{}"), v))
+				l.unquoted(at, h, fix, "the shell splits or expands a value of %s: %q", h.Spelt, h.shown(v))
 				break
 			}
 		}
@@ -84,6 +84,12 @@ func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 
 // shown returns a parameter's value for a message, which other users may see.
 func shown(name, value string) string { return source.Clip(redact.Value(name, value)) }
+
+// shown returns a value of the placeholder's parameter for a message.
+func (h *placeholder) shown(value string) string {
+	name, _, _ := strings.Cut(strings.Trim(h.Spelt, "{}"), ":")
+	return shown(name, value)
+}
 
 // lostValue warns about an option whose value is empty, so that the shell does not pass it. If
 // another value of the parameter is itself an option, the empty value is intended.
@@ -106,5 +112,5 @@ func (l *linter) unquoted(at syntax.Node, h *placeholder, fix, format string, ar
 
 // quotedTwice returns the message that the program gets the quotes of {x:q}.
 func quotedTwice(h *placeholder) string {
-	return fmt.Sprintf("%s is quoted twice, so the program gets the quotes, too: %s", h.Spelt, shown(strings.Trim(h.Spelt, "{}"), shellescape.Quote(h.Twice)))
+	return fmt.Sprintf("%s is quoted twice, so the program gets the quotes, too: %s", h.Spelt, h.shown(shellescape.Quote(h.Twice)))
 }

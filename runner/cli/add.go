@@ -69,14 +69,12 @@ func (c *addCmd) Run(a *app) error {
 		unlock()
 	}
 	var known *jobspec.AlreadyThere
-	switch problem := (jobspec.Problem{}); {
+	switch {
 	case errors.As(err, &known):
 		fmt.Fprintf(a.out, "%s: %s; to rerun it, run gpurun retry or gpurun forget\n", ref.Name(), known.Error())
 		return nil
-	case errors.As(err, &problem): // it says what is wrong with the job
-		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("no job was added to %s: %s", ref.File, err), Err: err}
 	case err != nil:
-		return a.byHand(ref, job, err)
+		return a.notAdded(ref, job, err)
 	}
 	said := fmt.Sprintf("%s: added on line %d", ref.Name(), line)
 	ref.Look()
@@ -100,16 +98,21 @@ func (c *addCmd) Run(a *app) error {
 	return nil
 }
 
-// byHand returns a failure with the lines that a user can write in the file instead.
-func (a *app) byHand(ref *batches.Ref, job jobspec.Addition, err error) error {
-	f := &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("no job was added to %s: %s", ref.File, err), Hint: "add this job by hand", Lines: []string{jobspec.ListItem(job)}, Err: err}
-	if b, err := a.Reload(nil, ref.Real); err == nil && (b.Files[0].Dialect == "lines" || b.Files[0].Dialect == "block") {
-		f.Text = fmt.Sprintf("no job was added to %s: gpurun add changes only YAML files", ref.File)
-		f.Hint, f.Lines = "append this line by hand", []string{string(job.Run)}
-		if b.Files[0].Dialect == "block" {
-			f.Hint = "add a block with this command by hand"
+// notAdded returns a failure. Unless something is wrong with the job, it has the lines that a user can
+// write in the file instead.
+func (a *app) notAdded(ref *batches.Ref, job jobspec.Addition, err error) error {
+	f, why := &batches.Failure{Code: batches.ExitFailed, Err: err}, err.Error()
+	if problem := (jobspec.Problem{}); !errors.As(err, &problem) {
+		f.Hint, f.Lines = "add this job by hand", []string{jobspec.ListItem(job)}
+		dialect := ""
+		if b, err := a.Reload(nil, ref.Real); err == nil {
+			dialect = b.Files[0].Dialect
+		}
+		if hint := map[string]string{"lines": "append this line by hand", "block": "add a block with this command by hand"}[dialect]; hint != "" {
+			why, f.Hint, f.Lines = "gpurun add changes only YAML files", hint, []string{string(job.Run)}
 		}
 	}
+	f.Text = fmt.Sprintf("no job was added to %s: %s", ref.File, why)
 	return f
 }
 

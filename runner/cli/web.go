@@ -286,9 +286,5 @@ func webFailure(err error) error {
 	return w
 }
 
-// startCodes are HTTP status codes for a run that does not start: unlike a request to a run, it does not
-// depend on whether the run answers.
-var startCodes = map[int]int{batches.ExitFailed: 409, batches.ExitUsage: 422, batches.ExitState: 409, batches.ExitInternal: 500, batches.ExitNotYet: 409, batches.ExitGaveUp: 409, batches.ExitInt: 503, batches.ExitTerm: 503}
-
 // statusCodes are HTTP status codes by exit status.
 var statusCodes = map[int]int{batches.ExitFailed: 409, batches.ExitUsage: 422, batches.ExitState: 503, batches.ExitInternal: 500, batches.ExitNotYet: 409, batches.ExitGaveUp: 409, batches.ExitInt: 503, batches.ExitTerm: 503}

@@ -331,12 +331,16 @@ func (s *webSource) runs(free bool, args []string) (string, error) {
 	if !errors.As(err, &exit) {
 		return out.String(), err
 	}
+	status := cmp.Or(statusCodes[exit.ExitCode()], http.StatusInternalServerError)
+	if exit.ExitCode() == batches.ExitState { // it does not depend on whether a run answers
+		status = http.StatusConflict
+	}
 	var doc schema.Problems
 	if json.Unmarshal(out.Bytes(), &doc) == nil && len(doc.Problems) > 0 {
-		return "", &web.Failure{Status: cmp.Or(startCodes[exit.ExitCode()], http.StatusInternalServerError), Text: doc.Problems[0].Text, More: doc.Problems}
+		return "", &web.Failure{Status: status, Text: doc.Problems[0].Text, More: doc.Problems}
 	}
 	text, hint := schema.SplitFailure(said.String())
-	return "", &web.Failure{Status: cmp.Or(startCodes[exit.ExitCode()], http.StatusInternalServerError), Code: schema.FailureCode(exit.ExitCode()), Text: text, Hint: hint}
+	return "", &web.Failure{Status: status, Code: schema.FailureCode(exit.ExitCode()), Text: text, Hint: hint}
 }
 
 // startLimit is how long a client waits for a run to start.

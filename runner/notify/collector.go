@@ -163,20 +163,30 @@ func clean(s string) string {
 // item is sent only for the latter. The first failure counts as a failure, too.
 func wanted(items []item, by *jobspec.Notify) (list []item) {
 	for _, it := range items {
-		first := false // whether the target distinguishes the first failure
-		in := func(on []string) bool {
-			first = slices.Contains(on, "first_failure")
-			return slices.Contains(on, it.on) || it.on == "first_failure" && slices.Contains(on, "failure")
+		as := asked(by.On, it.on)
+		own := slices.IndexFunc(it.own, func(n jobspec.Notify) bool {
+			return n.Same(*by) && asked(n.On, it.on) != "" && it.took >= n.MinDuration.Seconds()
+		})
+		if own >= 0 {
+			as = asked(it.own[own].On, it.on)
 		}
-		own := slices.ContainsFunc(it.own, func(n jobspec.Notify) bool { return n.Same(*by) && in(n.On) && it.took >= n.MinDuration.Seconds() })
-		if own && by.MinDuration == 0 || !own && in(by.On) {
-			if it.on == "first_failure" && !first {
-				it.on = "failure"
-			}
+		if as != "" && (own < 0 || by.MinDuration == 0) {
+			it.on = as
 			list = append(list, it)
 		}
 	}
 	return list
+}
+
+// asked returns the name under which a target has asked for an event; "" if it has not.
+func asked(on []string, event string) string {
+	switch {
+	case slices.Contains(on, event):
+		return event
+	case event == "first_failure" && slices.Contains(on, "failure"):
+		return "failure"
+	}
+	return ""
 }
 
 // maxText bounds a message, because chat services refuse much longer ones.

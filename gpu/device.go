@@ -197,10 +197,13 @@ func (d *device) drop(attempt string) {
 	d.holds = slices.DeleteFunc(d.holds, func(h hold) bool { return h.attempt == attempt })
 }
 
-// strangers returns the PIDs of other users' processes that no attempt is known to have started.
+// strange reports whether a process belongs to another user, and no attempt is known to have started it.
+func (pr *Process) strange(uid int) bool { return pr.UID != uid && pr.Attempt == "" }
+
+// strangers returns the PIDs of strange processes.
 func (d *device) strangers(uid int) (pids []int) {
 	for i := range d.procs {
-		if pr := &d.procs[i]; pr.UID != uid && pr.Attempt == "" {
+		if pr := &d.procs[i]; pr.strange(uid) {
 			pids = append(pids, pr.PID)
 		}
 	}
@@ -298,10 +301,10 @@ func (d *device) count(uid int) {
 		pr := &d.procs[i]
 		switch {
 		case d.hold(pr.Attempt) != nil:
-		case pr.UID == uid || pr.Attempt != "":
-			d.own = bigger(d.own, pr)
-		default:
+		case pr.strange(uid):
 			d.foreign = bigger(d.foreign, pr)
+		default:
+			d.own = bigger(d.own, pr)
 		}
 	}
 	d.hidden = d.unexplained(expected)

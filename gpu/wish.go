@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -60,14 +59,15 @@ func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UU
 		a.Most = most
 	}
 	q := p.query(now, &req)
-	a.UUIDs = uuids(p.filter(func(d *device) bool {
+	devs := p.filter(func(d *device) bool {
 		return q.refusal(fixed, d) == nil && !slices.Contains(except, d.UUID) && !q.watches(d)
-	}))
-	if req.Part && len(a.UUIDs) > 0 {
-		a.Memory = p.device(slices.MinFunc(a.UUIDs, func(x, y UUID) int {
-			return cmp.Compare(p.device(x).part(req.Slots), p.device(y).part(req.Slots))
-		})).part(req.Slots) - slack
+	})
+	for i, d := range devs {
+		if req.Part && (i == 0 || d.part(req.Slots)-slack < a.Memory) {
+			a.Memory = d.part(req.Slots) - slack
+		}
 	}
+	a.UUIDs = uuids(devs)
 	return a
 }
 
@@ -76,7 +76,7 @@ func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UU
 // may be root's, or of an unknown user.
 func (q *query) watches(d *device) bool {
 	return !q.pool.rules.AtOnce && q.util(d) >= 0 && d.watched < windows[1] && slices.ContainsFunc(d.procs, func(pr Process) bool {
-		return pr.UID != q.pool.rules.UID && pr.Attempt == "" && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == pr.UID || pr.UID <= 0 })
+		return pr.strange(q.pool.rules.UID) && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == pr.UID || pr.UID <= 0 })
 	})
 }
 

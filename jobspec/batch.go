@@ -31,6 +31,14 @@ type Batch struct {
 	bases map[string]*configedit.File // base configs that jobs copy, as read when the keys were computed
 }
 
+// queueKey identifies a queue of a file in Queues.
+func (b *Batch) queueKey(file int, name string) string { return b.Files[file].Path + "\x00" + name }
+
+// QueueOf returns the index of a file's queue, or -1.
+func (b *Batch) QueueOf(file int, name string) int32 {
+	return int32(slices.Index(b.Queues, b.queueKey(file, name)))
+}
+
 // QueueName returns the name of a queue as its file spells it, or "" if q is negative (no queue).
 func (b *Batch) QueueName(q int32) string {
 	if q < 0 {

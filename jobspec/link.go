@@ -69,7 +69,7 @@ func (l *loader) queues() {
 		if t == nil {
 			continue
 		}
-		q := b.Files[j.File].Path + "\x00" + t.Render(j.values())
+		q := b.queueKey(j.File, t.Render(j.values()))
 		at, ok := index[q]
 		if !ok {
 			at = int32(len(b.Queues))

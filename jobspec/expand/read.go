@@ -168,14 +168,21 @@ func (r *matrixReader) values(name string, v *yaml.Node) []*Param {
 	if v.Kind != yaml.SequenceNode {
 		hint := source.QuoteHint(v)
 		if v.Kind == yaml.ScalarNode {
-			hint = cmp.Or(rangeHint(v.Value), "write ["+v.Value+"]")
-			switch draw, _ := ParseDraw(v.Value, name); {
-			case draw != nil || otherDraw().MatchString(v.Value):
-				hint = "to draw values, use sample: {n: 20, params: {" + name + ": " + cmp.Or(drawOf(v.Value), v.Value) + "}}"
+			draw, hinted := drawOf(v.Value), rangeHint(v.Value)
+			if own, _ := ParseDraw(v.Value, name); own != nil {
+				draw = v.Value
+			}
+			switch {
+			case draw != "":
+				hint = "to draw values, use sample: {n: 20, params: {" + name + ": " + draw + "}}"
+			case hinted != "":
+				hint = hinted
 			case nearlyRange(v.Value):
-				hint = cmp.Or(rangeHint(v.Value), "list the values, or draw some with sample")
-			case rangeHint(v.Value) == "" && strings.ContainsAny(v.Value, "()") || strings.Contains(v.Value, ".."):
+				hint = "list the values, or draw some with sample"
+			case strings.ContainsAny(v.Value, "()") || strings.Contains(v.Value, ".."):
 				hint = "list the values: [1, 2, 3]"
+			default:
+				hint = "write [" + v.Value + "]"
 			}
 			if name == "from" {
 				hint = "to read the rows of a file, write matrix: {from: " + v.Value + "}"

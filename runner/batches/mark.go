@@ -31,11 +31,8 @@ func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 		return rep, err
 	}
 	history := ref.History
-	own := 0 // jobs of this file, which come first
-	for own < len(batch.Jobs) && batch.Jobs[own].File == 0 {
-		own++
-	}
-	in, err := Match(&jobspec.Batch{Files: batch.Files[:1], Jobs: batch.Jobs[:own]}, req.Jobs)
+	own := batch.Jobs[:batch.Files[0].Count] // jobs of this file, which come first
+	in, err := Match(&jobspec.Batch{Files: batch.Files[:1], Jobs: own}, req.Jobs)
 	if len(batch.Params) > 0 {
 		ref.Note("using the jobs of the last run, started with" + ParamFlags(batch.Params))
 	}

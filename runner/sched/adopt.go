@@ -126,13 +126,13 @@ func (c *Core) jobsOf(attempts []*attempt) map[place][]int32 {
 			jobs[at] = nil
 		}
 	}
+	if len(attempts) == 0 {
+		return jobs
+	}
 	add := func(at place, id int32) {
 		if ids, wanted := jobs[at]; wanted {
 			jobs[at] = append(ids, id)
 		}
-	}
-	if len(attempts) == 0 {
-		return jobs
 	}
 	for id, j := range c.each {
 		if j.gone {

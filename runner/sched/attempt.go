@@ -244,7 +244,7 @@ func (c *Core) queueOf(a *attempt) int32 {
 	if a.job >= 0 {
 		return c.b.Jobs[a.job].Queue
 	}
-	return int32(slices.Index(c.b.Queues, c.b.Files[a.file].Path+"\x00"+a.queue))
+	return c.b.QueueOf(a.file, a.queue)
 }
 
 // on records the start of an attempt and launches it.

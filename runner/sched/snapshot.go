@@ -417,9 +417,9 @@ func (c *Core) whyReady(id int32) *schema.Wait {
 	if id == c.waiter.id {
 		w.Since = schema.Time(c.now.Wall.Add(c.waiter.began[c.waiter.id] - c.now.Boot))
 	}
-	w.Text = wants(cl.req) + "; " + groupByReason(verdicts, func(v gpu.Verdict) string { return v.Reason })
-	if why, ok := c.pool.Possible(cl.req); !ok { // the host's rules have changed
-		w.Text = why
+	possible := false
+	if w.Text, possible = c.pool.Possible(cl.req); possible { // otherwise, the host's rules have changed
+		w.Text = wants(cl.req) + "; " + groupByReason(verdicts, func(v gpu.Verdict) string { return v.Reason })
 	}
 	return w
 }

@@ -217,7 +217,10 @@ const offerTimeout = time.Second
 // offerGPUs lets the core offer the GPUs of an ended command to the next runs in line. It waits until
 // they accept, because the offers end with this process.
 func (e *Exec) offerGPUs() {
-	if e.core == nil || e.outlived() {
+	if e.core == nil {
+		return
+	}
+	if e.keeps = e.outlived(); e.keeps {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), offerTimeout)

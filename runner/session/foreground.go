@@ -124,16 +124,13 @@ func (e *Exec) outlived() bool {
 	if len(left) == 0 {
 		return false
 	}
+	e.engine.Claims.Outlast(e.uniID)
 	what := "the command has ended, but left " + procs.Describe(left, slices.MinFunc(left, procs.ID.Compare)) + " running"
 	if limit := e.pool.Host().TimeLimit(); limit != "" {
 		e.Warn(what + ": stopping it, because of the time limit for commands: " + limit)
-		e.engine.Claims.Outlast(e.uniID) // if it survives
 		endCommand(e.uniID, left...)
-		e.keeps = len(new(procs.Census).Tree(e.uniID, left, time.Now())) > 0
-		return e.keeps
+		return len(new(procs.Census).Tree(e.uniID, left, time.Now())) > 0
 	}
-	e.engine.Claims.Outlast(e.uniID)
-	e.keeps = true
 	e.Warn(what + ", so its GPUs stay claimed; to end that: gpurun stop --exec " + shellescape.Quote(e.Name))
 	return true
 }

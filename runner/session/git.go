@@ -137,6 +137,9 @@ func (r *Run) runFacts(commits []schema.Git) []state.Fact {
 // or not.
 func neededFiles(b *jobspec.Batch) [][]int {
 	needed := make([][]int, len(b.Files))
+	if len(b.Files) == 1 {
+		return needed
+	}
 	add := func(file, need int) (added bool) {
 		if added = file != need && !slices.Contains(needed[file], need); added {
 			needed[file] = append(needed[file], need)
